@@ -1,0 +1,104 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"time"
+)
+
+// Bot is something that answers, as its owner set it up.
+type Bot struct {
+	Number      int64           `json:"id"`    // unique for ever
+	Owner       string          `json:"owner"` // person id
+	Name        string          `json:"name"`  // unique among the owner's
+	Kind        string          `json:"kind"`
+	Description string          `json:"description,omitempty"`
+	Settings    json.RawMessage `json:"-"` // a JSON object; secrets in it are sealed
+	TokenHash   string          `json:"-"` // of the token by which the bot connects; empty: it does not connect
+	Version     int64           `json:"-"` // grows with every change
+	Created     time.Time       `json:"created_at"`
+	Seen        time.Time       `json:"last_seen,omitzero"` // when it was last connected
+}
+
+// Bots is the table of bots.
+type Bots struct{ db *DB }
+
+const botColumns = `number, owner, name, kind, description, settings, token_hash, version, created_at, seen_at`
+
+func readBot(s scanner) (b Bot, err error) {
+	var (
+		settings string
+		token    sql.NullString
+		created  int64
+		seen     sql.NullInt64
+	)
+	err = s.Scan(&b.Number, &b.Owner, &b.Name, &b.Kind, &b.Description, &settings, &token, &b.Version, &created, &seen)
+	b.Settings, b.TokenHash = json.RawMessage(settings), token.String
+	b.Created, b.Seen = fromMillis(created), fromMaybe(seen)
+	return b, err
+}
+
+// Add inserts a bot and gives it the next number, which is never given twice.
+// A name its owner uses already is [ErrExists].
+func (t Bots) Add(ctx context.Context, b Bot) (Bot, error) {
+	b.Version = 1
+	err := t.db.tx(ctx, func(tx *sql.Tx) error {
+		if err := tx.QueryRowContext(ctx, `UPDATE counters SET value = value + 1 WHERE name = 'bot' RETURNING value`).Scan(&b.Number); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `INSERT INTO bots (`+botColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL)`,
+			b.Number, b.Owner, b.Name, b.Kind, b.Description, string(b.Settings), nullString(b.TokenHash), b.Version, millis(b.Created))
+		return err
+	})
+	return b, err
+}
+
+// Save writes a bot's name, description, settings and token, if it is still at
+// the version that was read; otherwise [ErrExists] tells that somebody else was
+// faster.
+func (t Bots) Save(ctx context.Context, b Bot) error {
+	n, err := t.db.exec(ctx, `UPDATE bots SET name = $1, description = $2, settings = $3, token_hash = $4, version = version + 1
+		WHERE number = $5 AND version = $6`, b.Name, b.Description, string(b.Settings), nullString(b.TokenHash), b.Number, b.Version)
+	if err == nil && n == 0 {
+		if _, err = t.ByNumber(ctx, b.Number); err == nil {
+			err = ErrExists
+		}
+	}
+	return err
+}
+
+// Remove deletes a bot and all that belongs to it, except its traces.
+func (t Bots) Remove(ctx context.Context, number int64) error {
+	return t.db.execOne(ctx, `DELETE FROM bots WHERE number = $1`, number)
+}
+
+// MarkSeen notes that bots are connected at this moment.
+func (t Bots) MarkSeen(ctx context.Context, numbers []int64, at time.Time) error {
+	return t.db.tx(ctx, func(tx *sql.Tx) error {
+		for _, n := range numbers {
+			if _, err := tx.ExecContext(ctx, `UPDATE bots SET seen_at = $1 WHERE number = $2`, millis(at), n); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// ByNumber finds a bot.
+func (t Bots) ByNumber(ctx context.Context, number int64) (Bot, error) {
+	return one(t.db.r.QueryRowContext(ctx, `SELECT `+botColumns+` FROM bots WHERE number = $1`, number), readBot)
+}
+
+// ByTokenHash finds the bot that connects with the token of this hash.
+func (t Bots) ByTokenHash(ctx context.Context, hash string) (Bot, error) {
+	return one(t.db.r.QueryRowContext(ctx, `SELECT `+botColumns+` FROM bots WHERE token_hash = $1`, hash), readBot)
+}
+
+// ByOwner lists an owner's bots by number; an empty owner means everybody's.
+// It lists 1,000 at most.
+func (t Bots) ByOwner(ctx context.Context, owner string) ([]Bot, error) {
+	return all(ctx, t.db.r, readBot, `SELECT `+botColumns+` FROM bots WHERE $1 = '' OR owner = $1 ORDER BY number LIMIT 1000`, owner)
+}
+
+func nullString(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }

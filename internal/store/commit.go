@@ -1,0 +1,120 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+)
+
+// errClosed answers writes that come after Close.
+var errClosed = errors.New("the database is closed")
+
+// maxBatch is how many writes share one commit. With a disk that takes 5 ms to
+// sync, 128 a commit are 25,000 writes a second.
+const maxBatch = 128
+
+// A committer writes what many turns finish with at the same time. Writes that
+// wait while one commit runs share the next one, so that the disk is asked to
+// sync once for all of them.
+type committer struct {
+	db    *DB
+	queue chan *write
+	stop  chan struct{}
+	done  chan struct{}
+}
+
+type write struct {
+	do  func(context.Context, *sql.Tx) error
+	err chan error // buffered
+}
+
+func newCommitter(db *DB) *committer {
+	c := &committer{db: db, queue: make(chan *write, maxBatch), stop: make(chan struct{}), done: make(chan struct{})}
+	go c.run()
+	return c
+}
+
+// commit runs do in a transaction, perhaps together with others, and returns
+// when it is on the disk. If ctx ends before, the write may or may not happen.
+func (c *committer) commit(ctx context.Context, do func(context.Context, *sql.Tx) error) error {
+	w := &write{do: do, err: make(chan error, 1)}
+	select {
+	case c.queue <- w:
+	case <-c.stop:
+		return errClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-w.err:
+		return err
+	case <-c.done:
+		select {
+		case err := <-w.err:
+			return err
+		default:
+			return errClosed
+		}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *committer) close() {
+	close(c.stop)
+	<-c.done
+}
+
+func (c *committer) run() {
+	defer close(c.done)
+	for {
+		select {
+		case w := <-c.queue:
+			c.flush(c.gather(w))
+		case <-c.stop:
+			for {
+				select {
+				case w := <-c.queue:
+					c.flush(c.gather(w))
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+// gather takes what waits already, up to a full batch.
+func (c *committer) gather(first *write) []*write {
+	batch := []*write{first}
+	for len(batch) < maxBatch {
+		select {
+		case w := <-c.queue:
+			batch = append(batch, w)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// flush commits a batch. One bad write fails a whole transaction, so a batch
+// that failed is written again one by one, and only the bad one is told.
+func (c *committer) flush(batch []*write) {
+	ctx := context.Background()
+	err := c.db.tx(ctx, func(tx *sql.Tx) error {
+		for _, w := range batch {
+			if err := w.do(ctx, tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for _, w := range batch {
+		if err != nil && len(batch) > 1 {
+			w.err <- c.db.tx(ctx, func(tx *sql.Tx) error { return w.do(ctx, tx) })
+		} else {
+			w.err <- err
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+)
+
+// Exchange is one turn as history keeps it: what was asked and what was
+// answered.
+type Exchange struct {
+	Turn         string    `json:"turn"`
+	Bot          int64     `json:"bot"`
+	Person       string    `json:"person"`
+	Conversation string    `json:"conversation"`
+	At           time.Time `json:"at"`
+	Question     string    `json:"question"`
+	Answer       string    `json:"answer"`
+	// Unheard: the answer came after the asker had gone, and waits to be told.
+	Unheard bool `json:"unheard,omitempty"`
+}
+
+// Conversations is the tables of what was said.
+type Conversations struct{ db *DB }
+
+const exchangeColumns = `turn, bot, person, conversation, at, question, answer, unheard`
+
+func readExchange(s scanner) (e Exchange, err error) {
+	var at int64
+	err = s.Scan(&e.Turn, &e.Bot, &e.Person, &e.Conversation, &at, &e.Question, &e.Answer, &e.Unheard)
+	e.At = fromMillis(at)
+	return e, err
+}
+
+// Last returns the newest n exchanges of a conversation, oldest first.
+func (t Conversations) Last(ctx context.Context, bot int64, person, conversation string, n int) ([]Exchange, error) {
+	return all(ctx, t.db.r, readExchange, `SELECT `+exchangeColumns+` FROM (
+		SELECT `+exchangeColumns+` FROM exchanges WHERE bot = $1 AND person = $2 AND conversation = $3 ORDER BY at DESC, turn DESC LIMIT $4
+	) newest ORDER BY at, turn`, bot, person, conversation, n)
+}
+
+// Unheard returns the answers of a bot that wait to be told to a person, oldest
+// first, 3 at most.
+func (t Conversations) Unheard(ctx context.Context, bot int64, person string) ([]Exchange, error) {
+	return all(ctx, t.db.r, readExchange, `SELECT `+exchangeColumns+` FROM exchanges
+		WHERE bot = $1 AND person = $2 AND unheard ORDER BY at, turn LIMIT 3`, bot, person)
+}
+
+// Heard notes that an answer was told after all.
+func (t Conversations) Heard(ctx context.Context, turn string) error {
+	_, err := t.db.exec(ctx, `UPDATE exchanges SET unheard = $1 WHERE turn = $2`, false, turn)
+	return err
+}
+
+// Keep writes an exchange, or a new answer to one that is there.
+func (t Conversations) Keep(ctx context.Context, e Exchange) error {
+	return t.db.commits.commit(ctx, func(ctx context.Context, tx *sql.Tx) error { return keepExchange(ctx, tx, e) })
+}
+
+func keepExchange(ctx context.Context, tx *sql.Tx, e Exchange) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO exchanges (`+exchangeColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+		ON CONFLICT (turn) DO UPDATE SET answer = excluded.answer, unheard = excluded.unheard`,
+		e.Turn, e.Bot, e.Person, e.Conversation, millis(e.At), e.Question, e.Answer, e.Unheard)
+	return err
+}
+
+// KeepRest keeps what did not fit on a person's display, for "go on". An empty
+// rest forgets what was kept.
+func (t Conversations) KeepRest(ctx context.Context, bot int64, person, rest string, at time.Time) error {
+	if rest == "" {
+		_, err := t.db.exec(ctx, `DELETE FROM pages WHERE bot = $1 AND person = $2`, bot, person)
+		return err
+	}
+	_, err := t.db.exec(ctx, `INSERT INTO pages (bot, person, rest, at) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (bot, person) DO UPDATE SET rest = excluded.rest, at = excluded.at`, bot, person, rest, millis(at))
+	return err
+}
+
+// Rest returns what KeepRest kept since the given time, or "".
+func (t Conversations) Rest(ctx context.Context, bot int64, person string, since time.Time) (string, error) {
+	rest, err := one(t.db.r.QueryRowContext(ctx, `SELECT rest FROM pages WHERE bot = $1 AND person = $2 AND at > $3`, bot, person, millis(since)),
+		func(s scanner) (text string, err error) { return text, s.Scan(&text) })
+	if err == ErrNotFound {
+		return "", nil
+	}
+	return rest, err
+}

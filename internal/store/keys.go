@@ -1,0 +1,77 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"time"
+)
+
+// Key is a secret by which a program acts for a person. The secret itself is
+// not kept.
+type Key struct {
+	ID      string    `json:"id"`
+	Person  string    `json:"person"` // id
+	Name    string    `json:"name"`
+	Scopes  []string  `json:"scopes"`
+	Bot     int64     `json:"bot,omitempty"` // the only bot it opens; 0: any its person may use
+	Hash    string    `json:"-"`
+	Hint    string    `json:"hint"` // the first characters, to tell keys apart
+	Created time.Time `json:"created_at"`
+	Expires time.Time `json:"expires_at,omitzero"`
+	Revoked time.Time `json:"revoked_at,omitzero"`
+	Used    time.Time `json:"last_used_at,omitzero"`
+}
+
+// Keys is the table of keys.
+type Keys struct{ db *DB }
+
+const keyColumns = `id, person, name, scopes, bot, hash, hint, created_at, expires_at, revoked_at, last_used_at`
+
+func readKey(s scanner) (k Key, err error) {
+	var (
+		scopes                 string
+		bot                    sql.NullInt64
+		created                int64
+		expires, revoked, used sql.NullInt64
+	)
+	err = s.Scan(&k.ID, &k.Person, &k.Name, &scopes, &bot, &k.Hash, &k.Hint, &created, &expires, &revoked, &used)
+	k.Scopes = strings.Fields(scopes)
+	k.Bot = bot.Int64
+	k.Created, k.Expires, k.Revoked, k.Used = fromMillis(created), fromMaybe(expires), fromMaybe(revoked), fromMaybe(used)
+	return k, err
+}
+
+// Add inserts a key. A person or bot that does not exist is [ErrNotFound], a
+// secret that is in use already [ErrExists].
+func (t Keys) Add(ctx context.Context, k Key) error {
+	_, err := t.db.exec(ctx, `INSERT INTO keys (`+keyColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+		k.ID, k.Person, k.Name, strings.Join(k.Scopes, " "), sql.NullInt64{Int64: k.Bot, Valid: k.Bot != 0}, k.Hash, k.Hint,
+		millis(k.Created), maybeMillis(k.Expires), maybeMillis(k.Revoked), maybeMillis(k.Used))
+	return err
+}
+
+// ByHash finds the key with the secret of this hash, whatever its state.
+func (t Keys) ByHash(ctx context.Context, hash string) (Key, error) {
+	return one(t.db.r.QueryRowContext(ctx, `SELECT `+keyColumns+` FROM keys WHERE hash = $1`, hash), readKey)
+}
+
+// ByPerson lists a person's keys, oldest first; an empty person means everybody's.
+func (t Keys) ByPerson(ctx context.Context, person string) ([]Key, error) {
+	return all(ctx, t.db.r, readKey, `SELECT `+keyColumns+` FROM keys WHERE $1 = '' OR person = $1 ORDER BY created_at, id LIMIT 1000`, person)
+}
+
+// Revoke ends a key for good. A key that has ended already keeps its time.
+func (t Keys) Revoke(ctx context.Context, id string, at time.Time) error {
+	return t.db.execOne(ctx, `UPDATE keys SET revoked_at = COALESCE(revoked_at, $1) WHERE id = $2`, millis(at), id)
+}
+
+// MarkUsed notes when a key was last used, to the minute: a use less than a
+// minute after the noted one is not written.
+func (t Keys) MarkUsed(ctx context.Context, id string, at time.Time) error {
+	return t.db.commits.commit(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE keys SET last_used_at = $1 WHERE id = $2 AND (last_used_at IS NULL OR last_used_at < $3)`,
+			millis(at), id, millis(at.Add(-time.Minute)))
+		return err
+	})
+}

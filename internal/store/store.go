@@ -1,0 +1,306 @@
+// Package store keeps what must survive: people, keys, bots, bindings,
+// conversations, traces and short-lived pictures. It speaks to SQLite (a file in
+// the data folder) and to PostgreSQL with one and the same SQL text.
+//
+// What a write method has returned for is on the disk: SQLite runs in WAL mode
+// with synchronous=FULL, PostgreSQL with its defaults. All methods are safe for
+// use by many goroutines.
+package store
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	_ "github.com/jackc/pgx/v5/stdlib" // the "pgx" driver
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// Errors that callers decide by.
+var (
+	ErrNotFound = errors.New("not found")
+	ErrExists   = errors.New("exists already")
+	ErrOccupied = errors.New("bound to somebody else")
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// FileName is the SQLite database inside the data folder.
+const FileName = "patchbay.db"
+
+// Options say where the database is.
+type Options struct {
+	// URL is a postgres:// URL; empty means SQLite in Folder.
+	URL string
+	// Folder is the data folder. It is made if it is missing.
+	Folder string
+	// MaxConns limits the connections to PostgreSQL and the readers of SQLite;
+	// 0 means 10.
+	MaxConns int
+}
+
+// DB is an open database. Each field is one family of tables.
+type DB struct {
+	People        People
+	Keys          Keys
+	Bots          Bots
+	Bindings      Bindings
+	Conversations Conversations
+	Traces        Traces
+	Media         Media
+
+	w, r    *sql.DB // for SQLite w is one connection, for PostgreSQL both are one pool
+	dialect string
+	commits *committer
+}
+
+// Open opens the database, brings its tables up to date, and starts the group
+// committer, which Close stops.
+func Open(ctx context.Context, o Options) (*DB, error) {
+	if o.MaxConns <= 0 {
+		o.MaxConns = 10
+	}
+	db, err := connect(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := db.migrate(ctx); err != nil {
+		db.closePools()
+		return nil, err
+	}
+	db.People = People{db}
+	db.Keys = Keys{db}
+	db.Bots = Bots{db}
+	db.Bindings = Bindings{db}
+	db.Conversations = Conversations{db}
+	db.Traces = Traces{db}
+	db.Media = Media{db}
+	db.commits = newCommitter(db)
+	return db, nil
+}
+
+func connect(o Options) (*DB, error) {
+	if o.URL == "" {
+		return connectSQLite(o)
+	}
+	if !strings.HasPrefix(o.URL, "postgres://") && !strings.HasPrefix(o.URL, "postgresql://") {
+		return nil, errors.New("the database URL must begin with postgres:// (leave it empty for SQLite in the data folder)")
+	}
+	pool, err := sql.Open("pgx", o.URL)
+	if err != nil {
+		// The driver's error may quote the URL with its password.
+		return nil, errors.New("the database URL cannot be read; it should look like postgres://user:password@host/name")
+	}
+	pool.SetMaxOpenConns(o.MaxConns)
+	pool.SetMaxIdleConns(o.MaxConns)
+	pool.SetConnMaxIdleTime(5 * time.Minute)
+	return &DB{w: pool, r: pool, dialect: "postgres"}, nil
+}
+
+func connectSQLite(o Options) (*DB, error) {
+	if err := os.MkdirAll(o.Folder, 0o700); err != nil {
+		return nil, fmt.Errorf("make the data folder: %w", err)
+	}
+	path := filepath.Join(o.Folder, FileName)
+	if err := touch(path); err != nil {
+		return nil, err
+	}
+	open := func(pragmas ...string) (*sql.DB, error) {
+		q := url.Values{"_txlock": {"immediate"}}
+		for _, p := range append(pragmas, "busy_timeout(10000)", "foreign_keys(ON)", "synchronous(FULL)") {
+			q.Add("_pragma", p)
+		}
+		return sql.Open("sqlite", (&url.URL{Scheme: "file", Opaque: escapePath(path), RawQuery: q.Encode()}).String())
+	}
+	w, err := open("journal_mode(WAL)")
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	w.SetMaxOpenConns(1)
+	r, err := open("query_only(ON)")
+	if err != nil {
+		w.Close()
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	r.SetMaxOpenConns(o.MaxConns)
+	r.SetMaxIdleConns(o.MaxConns)
+	return &DB{w: w, r: r, dialect: "sqlite"}, nil
+}
+
+// touch makes the database file with rights for its owner only, before SQLite
+// would make it with the process's defaults.
+func touch(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("open the database: %w", err)
+	}
+	return f.Close()
+}
+
+// escapePath keeps '?' and '%' in a folder's name from being read as part of
+// the connection string.
+func escapePath(p string) string {
+	return (&url.URL{Path: filepath.ToSlash(p)}).EscapedPath()
+}
+
+func (db *DB) migrate(ctx context.Context) error {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	dialect, opts := goose.DialectSQLite3, []goose.ProviderOption{}
+	if db.dialect == "postgres" {
+		dialect = goose.DialectPostgres
+		// Several instances may start at once on one database.
+		locker, err := lock.NewPostgresSessionLocker()
+		if err != nil {
+			return err
+		}
+		opts = append(opts, goose.WithSessionLocker(locker))
+	}
+	p, err := goose.NewProvider(dialect, db.w, files, opts...)
+	if err != nil {
+		return fmt.Errorf("prepare the database: %w", err)
+	}
+	if _, err := p.Up(ctx); err != nil {
+		return fmt.Errorf("bring the database up to date: %w", err)
+	}
+	return nil
+}
+
+// Close commits what waits and closes the database.
+func (db *DB) Close() error {
+	db.commits.close()
+	return db.closePools()
+}
+
+func (db *DB) closePools() error {
+	if db.w == db.r {
+		return db.w.Close()
+	}
+	return errors.Join(db.r.Close(), db.w.Close())
+}
+
+// Dialect is "sqlite" or "postgres".
+func (db *DB) Dialect() string { return db.dialect }
+
+// Ping says whether the database answers.
+func (db *DB) Ping(ctx context.Context) error {
+	var one int
+	return db.w.QueryRowContext(ctx, `SELECT 1`).Scan(&one)
+}
+
+// tx runs f in a transaction of its own.
+func (db *DB) tx(ctx context.Context, f func(*sql.Tx) error) error {
+	tx, err := db.w.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := f(tx); err != nil {
+		tx.Rollback() //nolint:errcheck // the first error is the one that counts
+		return translate(err)
+	}
+	return translate(tx.Commit())
+}
+
+// exec runs one statement and returns how many rows it changed.
+func (db *DB) exec(ctx context.Context, query string, args ...any) (int64, error) {
+	res, err := db.w.ExecContext(ctx, query, args...)
+	if err != nil {
+		return 0, translate(err)
+	}
+	return res.RowsAffected()
+}
+
+// execOne is exec for a statement that must change a row: none is ErrNotFound.
+func (db *DB) execOne(ctx context.Context, query string, args ...any) error {
+	n, err := db.exec(ctx, query, args...)
+	if err == nil && n == 0 {
+		err = ErrNotFound
+	}
+	return err
+}
+
+// translate turns the drivers' errors into the ones callers decide by.
+func translate(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, sql.ErrNoRows):
+		return ErrNotFound
+	}
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		switch e.Code() {
+		case sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY:
+			return ErrExists
+		case sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
+			return ErrNotFound
+		}
+	}
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch e.Code {
+		case "23505":
+			return ErrExists
+		case "23503":
+			return ErrNotFound
+		}
+	}
+	return err
+}
+
+// scanner is a row, of one or of many.
+type scanner interface{ Scan(...any) error }
+
+// one reads a single row; none is ErrNotFound.
+func one[T any](row *sql.Row, read func(scanner) (T, error)) (T, error) {
+	v, err := read(row)
+	return v, translate(err)
+}
+
+// all reads every row.
+func all[T any](ctx context.Context, db *sql.DB, read func(scanner) (T, error), query string, args ...any) ([]T, error) {
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, translate(err)
+	}
+	defer rows.Close()
+	var out []T
+	for rows.Next() {
+		v, err := read(rows)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	return out, rows.Err()
+}
+
+// millis is how a time is kept.
+func millis(t time.Time) int64 { return t.UnixMilli() }
+
+// maybeMillis keeps the zero time as NULL.
+func maybeMillis(t time.Time) sql.NullInt64 {
+	return sql.NullInt64{Int64: t.UnixMilli(), Valid: !t.IsZero()}
+}
+
+func fromMillis(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
+
+func fromMaybe(ms sql.NullInt64) time.Time {
+	if !ms.Valid {
+		return time.Time{}
+	}
+	return fromMillis(ms.Int64)
+}

@@ -1,0 +1,271 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"patchbay/internal/store"
+	"patchbay/internal/store/storetest"
+)
+
+func TestMain(m *testing.M) { storetest.Main(m) }
+
+var (
+	ctx = context.Background()
+	now = time.Date(2026, 3, 23, 14, 5, 9, 123e6, time.UTC)
+)
+
+// seeded opens a database with one person and two bots.
+func seeded(t *testing.T, o store.Options) *store.DB {
+	t.Helper()
+	db := storetest.Open(t, o)
+	must(t, db.People.Add(ctx, store.Person{ID: "p1", Name: "ada", Role: "admin", Lang: "en", Created: now}))
+	for _, name := range []string{"one", "two"} {
+		_, err := db.Bots.Add(ctx, store.Bot{Owner: "p1", Name: name, Kind: "echo", Settings: []byte(`{}`), Created: now})
+		must(t, err)
+	}
+	return db
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantErr(t *testing.T, got, want error) {
+	t.Helper()
+	if !errors.Is(got, want) {
+		t.Fatalf("got error %v, want %v", got, want)
+	}
+}
+
+func TestPeopleAndKeys(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db := seeded(t, o)
+		wantErr(t, db.People.Add(ctx, store.Person{ID: "p2", Name: "ada", Created: now}), store.ErrExists)
+		_, err := db.People.ByName(ctx, "bob")
+		wantErr(t, err, store.ErrNotFound)
+
+		k := store.Key{ID: "k1", Person: "p1", Name: "glasses", Scopes: []string{"lingzhu", "mcp"}, Bot: 2, Hash: "h1", Hint: "pb_abc", Created: now, Expires: now.Add(time.Hour)}
+		must(t, db.Keys.Add(ctx, k))
+		wantErr(t, db.Keys.Add(ctx, k), store.ErrExists)
+		stranger := k
+		stranger.ID, stranger.Hash, stranger.Person = "k2", "h2", "nobody"
+		wantErr(t, db.Keys.Add(ctx, stranger), store.ErrNotFound)
+
+		got, err := db.Keys.ByHash(ctx, "h1")
+		must(t, err)
+		if !slices.Equal(got.Scopes, k.Scopes) || got.Bot != 2 || !got.Expires.Equal(k.Expires) || !got.Used.IsZero() {
+			t.Fatalf("read back %+v", got)
+		}
+		must(t, db.Keys.MarkUsed(ctx, "k1", now))
+		must(t, db.Keys.MarkUsed(ctx, "k1", now.Add(30*time.Second))) // within the minute: not written
+		got, _ = db.Keys.ByHash(ctx, "h1")
+		if !got.Used.Equal(now) {
+			t.Fatalf("used at %v, want %v", got.Used, now)
+		}
+		must(t, db.Keys.Revoke(ctx, "k1", now))
+		must(t, db.Keys.Revoke(ctx, "k1", now.Add(time.Hour)))
+		got, _ = db.Keys.ByHash(ctx, "h1")
+		if !got.Revoked.Equal(now) {
+			t.Fatalf("revoked at %v, want the first time %v", got.Revoked, now)
+		}
+		wantErr(t, db.Keys.Revoke(ctx, "k9", now), store.ErrNotFound)
+	})
+}
+
+func TestBotNumbersAreNeverGivenTwice(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db := seeded(t, o)
+		must(t, db.Bots.Remove(ctx, 2))
+		b, err := db.Bots.Add(ctx, store.Bot{Owner: "p1", Name: "three", Kind: "echo", Settings: []byte(`{}`), Created: now})
+		must(t, err)
+		if b.Number != 3 {
+			t.Fatalf("number %d after removing 2, want 3", b.Number)
+		}
+		_, err = db.Bots.Add(ctx, store.Bot{Owner: "p1", Name: "three", Kind: "echo", Settings: []byte(`{}`), Created: now})
+		wantErr(t, err, store.ErrExists)
+		wantErr(t, db.Bots.Remove(ctx, 2), store.ErrNotFound)
+	})
+}
+
+func TestConcurrentSavesOfOneBot(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db := seeded(t, o)
+		b, err := db.Bots.ByNumber(ctx, 1)
+		must(t, err)
+		b.Description = "first"
+		must(t, db.Bots.Save(ctx, b))
+		b.Description = "second, from a stale copy"
+		wantErr(t, db.Bots.Save(ctx, b), store.ErrExists)
+		b.Number = 99
+		wantErr(t, db.Bots.Save(ctx, b), store.ErrNotFound)
+	})
+}
+
+func TestRedeem(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db := seeded(t, o)
+		for i := range 3 {
+			must(t, db.Bindings.AddToken(ctx, store.BindToken{ID: fmt.Sprint(i), Bot: 1, TokenHash: fmt.Sprint("t", i), CodeHash: fmt.Sprint("c", i), Created: now, Expires: now.Add(5 * time.Minute)}))
+		}
+		wantErr(t, db.Bindings.AddToken(ctx, store.BindToken{ID: "9", Bot: 1, TokenHash: "t9", CodeHash: "c0", Created: now, Expires: now}), store.ErrExists)
+		byCode, err := db.Bindings.TokenByHash(ctx, "c0")
+		must(t, err)
+		byToken, err := db.Bindings.TokenByHash(ctx, "t0")
+		must(t, err)
+		if byCode.ID != byToken.ID {
+			t.Fatal("code and token lead to different invitations")
+		}
+		bind := func(token, user string, alone bool) error {
+			return db.Bindings.Redeem(ctx, token, store.Binding{Publisher: "p1", UserID: user, Bot: 1, AgentID: "a", Created: now}, alone)
+		}
+		must(t, bind("0", "U1", true))
+		wantErr(t, bind("0", "U2", false), store.ErrExists)  // used up
+		wantErr(t, bind("1", "U2", true), store.ErrOccupied) // one wearer only
+		wantErr(t, bind("1", "U1", false), store.ErrExists)  // bound already
+		must(t, bind("1", "U2", false))                      // the refusals left the invitation alone
+
+		// Many at once redeem one invitation: one wins.
+		errs := make([]error, 8)
+		var wg sync.WaitGroup
+		for i := range errs {
+			wg.Go(func() { errs[i] = bind("2", fmt.Sprint("V", i), false) })
+		}
+		wg.Wait()
+		won := 0
+		for _, err := range errs {
+			if err == nil {
+				won++
+			} else {
+				wantErr(t, err, store.ErrExists)
+			}
+		}
+		if won != 1 {
+			t.Fatalf("%d of 8 redeemed one invitation", won)
+		}
+	})
+}
+
+func TestTwoWearersAtOnceForOneSeat(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db := seeded(t, o)
+		const n = 6
+		errs := make([]error, n)
+		var wg sync.WaitGroup
+		for i := range n {
+			must(t, db.Bindings.AddToken(ctx, store.BindToken{ID: fmt.Sprint(i), Bot: 1, TokenHash: fmt.Sprint("t", i), CodeHash: fmt.Sprint("c", i), Created: now, Expires: now.Add(time.Minute)}))
+		}
+		for i := range n {
+			wg.Go(func() {
+				errs[i] = db.Bindings.Redeem(ctx, fmt.Sprint(i), store.Binding{Publisher: "p1", UserID: fmt.Sprint("U", i), Bot: 1, Created: now}, true)
+			})
+		}
+		wg.Wait()
+		bound, err := db.Bindings.ByBot(ctx, 1)
+		must(t, err)
+		if len(bound) != 1 {
+			t.Fatalf("%d wearers on a seat for one: %v", len(bound), errs)
+		}
+	})
+}
+
+func TestConversationsAndTraces(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db := seeded(t, o)
+		var wg sync.WaitGroup
+		errs := make([]error, 300) // more than one batch
+		for i := range errs {
+			wg.Go(func() {
+				turn := fmt.Sprintf("turn-%03d", i)
+				errs[i] = db.Traces.Finish(ctx, store.Trace{Turn: turn, Bot: 1, Owner: "p1", At: now.Add(time.Duration(i) * time.Second), Total: time.Millisecond, Outcome: "done"},
+					&store.Exchange{Turn: turn, Bot: 1, Person: "x", Conversation: "c", At: now.Add(time.Duration(i) * time.Second), Question: "q", Answer: turn})
+			})
+		}
+		wg.Wait()
+		must(t, errors.Join(errs...))
+		last, err := db.Conversations.Last(ctx, 1, "x", "c", 2)
+		must(t, err)
+		if len(last) != 2 || last[0].Answer != "turn-298" || last[1].Answer != "turn-299" {
+			t.Fatalf("last two: %+v", last)
+		}
+
+		must(t, db.Traces.FinishLate(ctx, "turn-299", time.Minute, "", "", &store.Exchange{Turn: "turn-299", Bot: 1, Person: "x", Conversation: "c", At: now, Answer: "late", Unheard: true}))
+		late, err := db.Conversations.Unheard(ctx, 1, "x")
+		must(t, err)
+		if len(late) != 1 || late[0].Answer != "late" {
+			t.Fatalf("unheard: %+v", late)
+		}
+		must(t, db.Conversations.Heard(ctx, "turn-299"))
+		if late, _ = db.Conversations.Unheard(ctx, 1, "x"); len(late) != 0 {
+			t.Fatalf("told, but still unheard: %+v", late)
+		}
+		tr, err := db.Traces.ByTurn(ctx, "turn-299")
+		must(t, err)
+		if tr.Late != time.Minute || tr.Total != time.Millisecond {
+			t.Fatalf("trace %+v", tr)
+		}
+		n, err := db.Purge(ctx, store.Limits{Traces: now.Add(100 * time.Second), Exchanges: now.Add(-time.Hour), Now: now})
+		must(t, err)
+		if n != 100 {
+			t.Fatalf("purged %d rows, want the 100 oldest traces", n)
+		}
+	})
+}
+
+// One bad write must not take the others of its batch with it.
+func TestABadWriteFailsAlone(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db := seeded(t, o)
+		errs := make([]error, 60)
+		var wg sync.WaitGroup
+		for i := range errs {
+			bot := int64(1)
+			if i%10 == 3 {
+				bot = 77 // no such bot
+			}
+			wg.Go(func() {
+				errs[i] = db.Conversations.Keep(ctx, store.Exchange{Turn: fmt.Sprint(i), Bot: bot, Person: "x", At: now})
+			})
+		}
+		wg.Wait()
+		for i, err := range errs {
+			if i%10 == 3 {
+				wantErr(t, err, store.ErrNotFound)
+			} else {
+				must(t, err)
+			}
+		}
+	})
+}
+
+func TestClosedDatabaseRefusesWrites(t *testing.T) {
+	db, err := store.Open(ctx, store.Options{Folder: t.TempDir()})
+	must(t, err)
+	must(t, db.Close())
+	if err := db.Keys.MarkUsed(ctx, "k", now); err == nil {
+		t.Fatal("a write after Close was taken")
+	}
+}
+
+func TestReopenFindsEverything(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db, err := store.Open(ctx, o)
+		must(t, err)
+		must(t, db.People.Add(ctx, store.Person{ID: "p1", Name: "ada", Created: now}))
+		must(t, db.Close())
+		again := storetest.Open(t, o)
+		p, err := again.People.ByName(ctx, "ada")
+		must(t, err)
+		if !p.Created.Equal(now) {
+			t.Fatalf("created %v, want %v", p.Created, now)
+		}
+	})
+}

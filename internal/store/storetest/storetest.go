@@ -1,0 +1,205 @@
+// Package storetest gives tests a real database of each kind: SQLite in a
+// temporary folder, and PostgreSQL in a temporary cluster that is started where
+// the server's programs are installed.
+package storetest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"patchbay/internal/store"
+)
+
+// Each runs a test on every kind of database. The function it hands over tells
+// how to open a fresh database; opening with the same options again finds the
+// same data.
+func Each(t *testing.T, run func(t *testing.T, o store.Options)) {
+	t.Run("sqlite", func(t *testing.T) { run(t, store.Options{Folder: t.TempDir()}) })
+	t.Run("postgres", func(t *testing.T) { run(t, Postgres(t)) })
+}
+
+// Open opens a database that is closed when the test ends.
+func Open(t testing.TB, o store.Options) *store.DB {
+	t.Helper()
+	db, err := store.Open(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// SQLite opens a fresh SQLite database.
+func SQLite(t testing.TB) *store.DB { return Open(t, store.Options{Folder: t.TempDir()}) }
+
+var (
+	cluster struct {
+		sync.Once
+		url  func(database string) string
+		stop func()
+		err  error
+	}
+	databases atomic.Int64
+)
+
+// Postgres makes an empty PostgreSQL database. Without the server's programs
+// the test is skipped, or fails where CI is set. The package's TestMain must be
+// [Main].
+func Postgres(t testing.TB) store.Options {
+	t.Helper()
+	cluster.Do(func() { cluster.url, cluster.stop, cluster.err = startCluster() })
+	if errors.Is(cluster.err, errNotInstalled) && os.Getenv("CI") == "" {
+		t.Skip("PostgreSQL's server programs are not installed (Debian: apt-get install postgresql)")
+	}
+	if cluster.err != nil {
+		t.Fatal(cluster.err)
+	}
+	name := fmt.Sprintf("patchbay_%d_%d", os.Getpid(), databases.Add(1))
+	admin, err := sql.Open("pgx", cluster.url("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	if _, err := admin.Exec("CREATE DATABASE " + name); err != nil {
+		t.Fatal(err)
+	}
+	return store.Options{URL: cluster.url(name), Folder: t.TempDir()}
+}
+
+// Main runs a package's tests and stops the cluster they started.
+func Main(m *testing.M) {
+	code := m.Run()
+	if cluster.stop != nil {
+		cluster.stop()
+	}
+	os.Exit(code)
+}
+
+var errNotInstalled = errors.New("PostgreSQL's server programs are not installed")
+
+// startCluster makes a cluster in a temporary folder and waits until it answers.
+func startCluster() (url func(string) string, stop func(), err error) {
+	bin, err := findPrograms()
+	if err != nil {
+		return nil, nil, err
+	}
+	dir, err := os.MkdirTemp("", "patchbay-pg-")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			os.RemoveAll(dir)
+		}
+	}()
+	cred, err := serverUser(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	data := filepath.Join(dir, "data")
+	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", data, "-U", "patchbay", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
+	initdb.SysProcAttr = &syscall.SysProcAttr{Credential: cred}
+	initdb.Dir = dir
+	if out, err := initdb.CombinedOutput(); err != nil {
+		return nil, nil, fmt.Errorf("initdb: %w\n%s", err, out)
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, nil, err
+	}
+	server := exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-k", dir, "-h", "127.0.0.1", "-p", strconv.Itoa(port),
+		"-c", "fsync=off", "-c", "max_connections=200", "-c", "log_min_messages=panic")
+	// The server dies with the test program, even if that is killed.
+	server.SysProcAttr = &syscall.SysProcAttr{Credential: cred, Pdeathsig: syscall.SIGQUIT}
+	server.Dir = dir
+	if err := server.Start(); err != nil {
+		return nil, nil, err
+	}
+	stop = func() {
+		server.Process.Signal(syscall.SIGQUIT)
+		server.Wait()
+		os.RemoveAll(dir)
+	}
+	url = func(database string) string {
+		return fmt.Sprintf("postgres://patchbay@127.0.0.1:%d/%s?sslmode=disable", port, database)
+	}
+	if err := waitForServer(url("postgres")); err != nil {
+		stop()
+		return nil, nil, err
+	}
+	return url, stop, nil
+}
+
+func waitForServer(url string) error {
+	db, err := sql.Open("pgx", url)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if err = db.PingContext(ctx); err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("PostgreSQL did not come up: %w", err)
+		}
+	}
+}
+
+// findPrograms looks for the newest server, where Debian puts it and on PATH.
+func findPrograms() (string, error) {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if len(found) > 0 {
+		return filepath.Dir(found[len(found)-1]), nil
+	}
+	if p, err := exec.LookPath("initdb"); err == nil {
+		return filepath.Dir(p), nil
+	}
+	return "", errNotInstalled
+}
+
+// serverUser says as whom the server runs: PostgreSQL refuses to run as root,
+// so root gives the folder to somebody else.
+func serverUser(dir string) (*syscall.Credential, error) {
+	if os.Getuid() != 0 {
+		return nil, nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, _ := strconv.Atoi(u.Uid)
+		gid, _ := strconv.Atoi(u.Gid)
+		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, os.Chown(dir, uid, gid)
+	}
+	return nil, errors.New("PostgreSQL does not run as root, and there is no user postgres or nobody")
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}

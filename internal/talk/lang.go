@@ -1,0 +1,92 @@
+package talk
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Lang is a language that people are spoken to in.
+type Lang string
+
+// The languages of user-facing texts.
+const (
+	Chinese Lang = "zh"
+	English Lang = "en"
+)
+
+// ParseLang picks the language for a tag such as "zh-CN", "en_US" or "de". What
+// is not Chinese is spoken to in English; an empty tag means otherwise.
+func ParseLang(tag string, otherwise Lang) Lang {
+	tag = strings.ToLower(strings.TrimSpace(tag))
+	switch {
+	case tag == "":
+		return otherwise
+	case tag == "zh" || strings.HasPrefix(tag, "zh-") || strings.HasPrefix(tag, "zh_"):
+		return Chinese
+	}
+	return English
+}
+
+// Say is a sentence in the languages that Patchbay speaks, with fmt verbs.
+type Say struct{ Zh, En string }
+
+// In is the sentence in one language, its verbs filled in.
+func (s Say) In(l Lang, args ...any) string {
+	text := s.En
+	if l == Chinese {
+		text = s.Zh
+	}
+	if len(args) == 0 {
+		return text
+	}
+	return fmt.Sprintf(text, args...)
+}
+
+// Sentences about answers that any door may have to say.
+var (
+	sayOffline    = Say{"Bot 已离线，请检查设备连接后重试。", "The bot is offline. Please check its connection and try again."}
+	sayTimedOut   = Say{"请求超时，Bot 可能已离线或响应缓慢，请稍后重试。", "That took too long. The bot may be offline or slow; please try again later."}
+	sayBusy       = Say{"排队的消息太多了，请稍后再试。", "Too many questions are waiting. Please try again in a moment."}
+	sayBotFailed  = Say{"处理出错：%s", "Something went wrong: %s"}
+	sayBotFailed0 = Say{"处理出错，请稍后重试。", "Something went wrong. Please try again later."}
+	sayLost       = Say{"连接中断，回答没有说完，请再问一次。", "The connection broke before the answer was finished. Please ask again."}
+	sayNoAnswer   = Say{"我没有得到回答，请再说一次。", "I got no answer. Please say it again."}
+	sayUnreadable = Say{"没能看懂这条消息，请再试一次。", "I could not make sense of that. Please try again."}
+	sayInternal   = Say{"服务出了点问题，请稍后重试。", "Something is wrong on our side. Please try again later."}
+
+	// SayWaiting tells how many questions are before this one.
+	SayWaiting = Say{"前面还有 %d 条消息，请稍等…", "%d before you, one moment…"}
+	// SayWaitingOne is SayWaiting for a single one.
+	SayWaitingOne = Say{"前面还有一条消息，请稍等…", "One before you, one moment…"}
+	// SayLate introduces the answer to an earlier question.
+	SayLate = Say{"上次的问题有结果了：", "Your earlier question has an answer: "}
+	// SayCut marks an answer that broke off.
+	SayCut = Say{"（未完成）", " (unfinished)"}
+)
+
+// Sentence is what the person is told about the failure.
+func (f *Failure) Sentence(l Lang) string {
+	switch f.Code {
+	case Offline:
+		return sayOffline.In(l)
+	case TimedOut:
+		return sayTimedOut.In(l)
+	case Busy:
+		return sayBusy.In(l)
+	case Lost:
+		return sayLost.In(l)
+	case NoAnswer:
+		return sayNoAnswer.In(l)
+	case Unreadable:
+		if f.Told != "" {
+			return f.Told
+		}
+		return sayUnreadable.In(l)
+	case Internal:
+		return sayInternal.In(l)
+	}
+	if f.Told == "" {
+		return sayBotFailed0.In(l)
+	}
+	return sayBotFailed.In(l, f.Told)
+}

@@ -1,0 +1,27 @@
+package zdeps
+
+import (
+	_ "github.com/alecthomas/kong"
+	_ "github.com/alexedwards/argon2id"
+	_ "github.com/coder/websocket"
+	_ "github.com/google/uuid"
+	_ "github.com/jackc/pgx/v5/stdlib"
+	_ "github.com/knadh/koanf/parsers/yaml"
+	_ "github.com/knadh/koanf/providers/confmap"
+	_ "github.com/knadh/koanf/providers/file"
+	_ "github.com/knadh/koanf/v2"
+	_ "github.com/makiuchi-d/gozxing/qrcode"
+	_ "github.com/nats-io/nats-server/v2/server"
+	_ "github.com/nats-io/nats.go"
+	_ "github.com/pressly/goose/v3/lock"
+	_ "github.com/prometheus/client_golang/prometheus/promhttp"
+	_ "github.com/prometheus/client_golang/prometheus/testutil"
+	_ "golang.org/x/image/webp"
+	_ "golang.org/x/sync/errgroup"
+	_ "golang.org/x/sync/singleflight"
+	_ "golang.org/x/term"
+	_ "golang.org/x/time/rate"
+	_ "modernc.org/sqlite"
+	_ "golang.org/x/net/html"
+	_ "golang.org/x/text/unicode/norm"
+)
