@@ -1,0 +1,258 @@
+// Package account knows who is who: people, the keys by which programs act for
+// them, and the bindings between wearers and bots.
+package account
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/alexedwards/argon2id"
+	"github.com/google/uuid"
+
+	"patchbay/internal/seal"
+	"patchbay/internal/store"
+)
+
+// What a key may be used for.
+const (
+	ScopeLingzhu  = "lingzhu"  // glasses ask through the Lingzhu door
+	ScopeLearn    = "learn"    // programs reach Learn
+	ScopeMCP      = "mcp"      // programs call tools
+	ScopeOperator = "operator" // programs run the board for their person
+	ScopeAdmin    = "admin"    // programs run the whole installation
+)
+
+// Scopes lists all scopes.
+var Scopes = []string{ScopeLingzhu, ScopeLearn, ScopeMCP, ScopeOperator, ScopeAdmin}
+
+// The roles of people.
+const (
+	RoleAdmin  = "admin"
+	RoleMember = "member"
+)
+
+// Why a key is refused. The one who shows it learns only that it is refused;
+// the log tells which of these it was.
+var (
+	ErrNoKey   = errors.New("no key was shown")
+	ErrUnknown = errors.New("no such key")
+	ErrRevoked = errors.New("the key was revoked")
+	ErrExpired = errors.New("the key has expired")
+	ErrScope   = errors.New("the key has not the needed scope")
+)
+
+// Service does what accounts need. It is safe for concurrent use.
+type Service struct {
+	db  *store.DB
+	box *seal.Box
+	now func() time.Time
+}
+
+// New makes the service. A nil now means time.Now.
+func New(db *store.DB, box *seal.Box, now func() time.Time) *Service {
+	if now == nil {
+		now = time.Now
+	}
+	return &Service{db: db, box: box, now: now}
+}
+
+// AddPerson opens an account. The first one becomes admin whatever role is
+// asked for. An empty password means that the person cannot sign in with one.
+func (s *Service) AddPerson(ctx context.Context, name, role, lang, password string) (store.Person, error) {
+	name = strings.TrimSpace(name)
+	if err := checkName(name); err != nil {
+		return store.Person{}, err
+	}
+	people, err := s.db.People.All(ctx)
+	if err != nil {
+		return store.Person{}, err
+	}
+	if len(people) == 0 {
+		role = RoleAdmin
+	}
+	if role != RoleAdmin && role != RoleMember {
+		return store.Person{}, fmt.Errorf("a role is %s or %s, not %q", RoleAdmin, RoleMember, role)
+	}
+	hash, err := hashPassword(password)
+	if err != nil {
+		return store.Person{}, err
+	}
+	p := store.Person{ID: newID(), Name: name, Role: role, Lang: lang, Password: hash, Created: s.now()}
+	if err := s.db.People.Add(ctx, p); errors.Is(err, store.ErrExists) {
+		return store.Person{}, fmt.Errorf("there is a person named %q already", name)
+	} else if err != nil {
+		return store.Person{}, err
+	}
+	return p, nil
+}
+
+// SetPassword replaces a person's password.
+func (s *Service) SetPassword(ctx context.Context, person, password string) error {
+	if password == "" {
+		return errors.New("a password cannot be empty")
+	}
+	hash, err := hashPassword(password)
+	if err != nil {
+		return err
+	}
+	return s.db.People.SetPassword(ctx, person, hash)
+}
+
+// hashPassword hashes with argon2id; the empty password stays empty.
+func hashPassword(password string) (string, error) {
+	switch n := utf8.RuneCountInString(password); {
+	case n == 0:
+		return "", nil
+	case n < 8:
+		return "", errors.New("a password needs at least 8 characters")
+	case len(password) > 1024:
+		return "", errors.New("a password may have 1,024 bytes at most")
+	}
+	return argon2id.CreateHash(password, argon2id.DefaultParams)
+}
+
+// checkName keeps names short and printable, so that they fit in lists, logs
+// and tool names.
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("a name cannot be empty")
+	case utf8.RuneCountInString(name) > 60:
+		return errors.New("a name may have 60 characters at most")
+	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) || !utf8.ValidString(name):
+		return errors.New("a name cannot have control characters")
+	}
+	return nil
+}
+
+// NewKey says what key is wanted.
+type NewKey struct {
+	Person  string        // id of whom it acts for
+	Name    string        // what its person calls it
+	Scopes  []string      // at least one
+	Bot     int64         // if not 0, the only bot it opens
+	Expires time.Duration // 0: never
+	Secret  string        // empty: made here, which is what everybody wants but the demo
+}
+
+// AddKey makes a key and returns its secret, which is not kept and cannot be
+// shown again.
+func (s *Service) AddKey(ctx context.Context, n NewKey) (store.Key, string, error) {
+	if err := checkName(n.Name); err != nil {
+		return store.Key{}, "", err
+	}
+	if len(n.Scopes) == 0 {
+		return store.Key{}, "", errors.New("a key needs a scope: " + strings.Join(Scopes, ", "))
+	}
+	for _, scope := range n.Scopes {
+		if !slices.Contains(Scopes, scope) {
+			return store.Key{}, "", fmt.Errorf("no scope is called %q; there are %s", scope, strings.Join(Scopes, ", "))
+		}
+	}
+	if n.Expires < 0 {
+		return store.Key{}, "", errors.New("a key cannot expire in the past")
+	}
+	secret := n.Secret
+	if secret == "" {
+		secret = "pb_" + seal.Token(32)
+	}
+	k := store.Key{ID: newID(), Person: n.Person, Name: n.Name, Scopes: n.Scopes, Bot: n.Bot, Hash: seal.Hash(secret), Hint: hint(secret), Created: s.now()}
+	if n.Expires > 0 {
+		k.Expires = k.Created.Add(n.Expires)
+	}
+	switch err := s.db.Keys.Add(ctx, k); {
+	case errors.Is(err, store.ErrNotFound):
+		return store.Key{}, "", errors.New("the person or the bot of the key does not exist")
+	case err != nil:
+		return store.Key{}, "", err
+	}
+	return k, secret, nil
+}
+
+// hint is enough of a secret to tell it from others: its prefix and 4 of at
+// least 43 characters.
+func hint(secret string) string {
+	const n = len("pb_") + 4
+	if len(secret) < 4*n {
+		return ""
+	}
+	return secret[:n]
+}
+
+// Principal is whom a key speaks for.
+type Principal struct {
+	Key    store.Key
+	Person store.Person
+}
+
+// Authenticate finds out whom a secret speaks for, if it has one of the scopes.
+// It returns one of the Err… of this package if the secret is refused, and
+// another error if that cannot be found out.
+//
+// The secret is looked up by its hash, so that the time this takes tells nothing
+// about secrets that are close.
+func (s *Service) Authenticate(ctx context.Context, secret string, scopes ...string) (Principal, error) {
+	if secret == "" {
+		return Principal{}, ErrNoKey
+	}
+	k, err := s.db.Keys.ByHash(ctx, seal.Hash(secret))
+	if errors.Is(err, store.ErrNotFound) {
+		return Principal{}, ErrUnknown
+	}
+	if err != nil {
+		return Principal{}, fmt.Errorf("look up a key: %w", err)
+	}
+	now := s.now()
+	switch {
+	case !k.Revoked.IsZero():
+		return Principal{}, ErrRevoked
+	case !k.Expires.IsZero() && !now.Before(k.Expires):
+		return Principal{}, ErrExpired
+	case !slices.ContainsFunc(scopes, func(scope string) bool { return slices.Contains(k.Scopes, scope) }):
+		return Principal{}, ErrScope
+	}
+	p, err := s.db.People.ByID(ctx, k.Person)
+	if err != nil {
+		return Principal{}, fmt.Errorf("look up the person of a key: %w", err)
+	}
+	if now.Sub(k.Used) > time.Minute {
+		if err := s.db.Keys.MarkUsed(ctx, k.ID, now); err != nil {
+			return Principal{}, fmt.Errorf("note the use of a key: %w", err)
+		}
+	}
+	return Principal{Key: k, Person: p}, nil
+}
+
+// Refused says whether an error of Authenticate is about the key, not about us.
+func Refused(err error) bool {
+	for _, e := range []error{ErrNoKey, ErrUnknown, ErrRevoked, ErrExpired, ErrScope} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// digits makes n random decimal digits.
+func digits(n int) string {
+	const span = 250 // the largest multiple of 10 in a byte: no digit is likelier
+	out := make([]byte, 0, n)
+	var raw [16]byte
+	for len(out) < n {
+		rand.Read(raw[:])
+		for _, b := range raw {
+			if b < span && len(out) < n {
+				out = append(out, '0'+b%10)
+			}
+		}
+	}
+	return string(out)
+}

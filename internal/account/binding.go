@@ -1,0 +1,210 @@
+package account
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"patchbay/internal/seal"
+	"patchbay/internal/store"
+)
+
+const (
+	// InvitationLife is how long a binding token and its code are good.
+	InvitationLife = 5 * time.Minute
+	// photoWait is how long a wearer who was asked to photograph the QR code
+	// may take.
+	photoWait = 3 * time.Minute
+	// codeTries and codeWindow: a wearer may say five codes in ten minutes. The
+	// chance to hit one of 100 open invitations is then 1 in 2,000 a window.
+	codeTries  = 5
+	codeWindow = 10 * time.Minute
+)
+
+// Why a wearer is not bound.
+var (
+	ErrInvitationUnknown = errors.New("no such invitation")
+	ErrInvitationUsed    = errors.New("the invitation was used")
+	ErrInvitationExpired = errors.New("the invitation has expired")
+	ErrBotTaken          = errors.New("the bot has another wearer")
+	ErrTooManyTries      = errors.New("too many tries")
+)
+
+// BoundElsewhere is the error for a wearer who has a bot already.
+type BoundElsewhere struct{ Bot store.Bot }
+
+func (e *BoundElsewhere) Error() string { return fmt.Sprintf("bound to bot %d already", e.Bot.Number) }
+
+// Invitation is what an owner shows to a wearer to bind them.
+type Invitation struct {
+	ID      string    `json:"id"`
+	Bot     int64     `json:"bot"`
+	Token   string    `json:"token"` // for the QR code
+	Code    string    `json:"code"`  // six digits, to be spoken
+	Expires time.Time `json:"expires_at"`
+}
+
+// Invite makes an invitation to bind to a bot.
+func (s *Service) Invite(ctx context.Context, bot int64) (Invitation, error) {
+	now := s.now()
+	inv := Invitation{Bot: bot, Expires: now.Add(InvitationLife)}
+	// A code may be taken by one of the last day's invitations.
+	for range 10 {
+		inv.ID, inv.Token, inv.Code = newID(), seal.Token(16), digits(6)
+		err := s.db.Bindings.AddToken(ctx, store.BindToken{
+			ID: inv.ID, Bot: bot, TokenHash: seal.Hash(inv.Token), CodeHash: s.box.MAC(inv.Code), Created: now, Expires: inv.Expires,
+		})
+		if !errors.Is(err, store.ErrExists) {
+			return inv, err
+		}
+	}
+	return Invitation{}, errors.New("too many invitations are open; wait five minutes")
+}
+
+// InvitationUsed says whether somebody has redeemed an invitation.
+func (s *Service) InvitationUsed(ctx context.Context, id string) (bool, error) {
+	t, err := s.db.Bindings.Token(ctx, id)
+	return !t.Used.IsZero(), err
+}
+
+// ParseToken finds the token in what a QR code says: the bare token, or an
+// address that ends in /b/ and the token.
+func ParseToken(text string) (token string, ok bool) {
+	text = strings.TrimSpace(text)
+	if i := strings.LastIndex(text, "/b/"); i >= 0 && strings.Contains(text[:i], "://") {
+		text = text[i+len("/b/"):]
+	}
+	const length = 22 // 16 bytes in base64url
+	if len(text) != length || strings.ContainsFunc(text, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
+	}) {
+		return "", false
+	}
+	return text, true
+}
+
+// RedeemToken binds a wearer by the token of a QR code.
+func (s *Service) RedeemToken(ctx context.Context, w store.Wearer, agentID, token string) (store.Bot, error) {
+	return s.redeem(ctx, w, agentID, seal.Hash(token))
+}
+
+// RedeemCode binds a wearer by the six digits, with few tries.
+func (s *Service) RedeemCode(ctx context.Context, w store.Wearer, agentID, code string) (store.Bot, error) {
+	now := s.now()
+	tries, err := s.db.Bindings.Try(ctx, w, now, now.Add(-codeWindow))
+	if err != nil {
+		return store.Bot{}, err
+	}
+	if tries > codeTries {
+		return store.Bot{}, ErrTooManyTries
+	}
+	return s.redeem(ctx, w, agentID, s.box.MAC(code))
+}
+
+func (s *Service) redeem(ctx context.Context, w store.Wearer, agentID, hash string) (store.Bot, error) {
+	now := s.now()
+	t, err := s.db.Bindings.TokenByHash(ctx, hash)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return store.Bot{}, ErrInvitationUnknown
+	case err != nil:
+		return store.Bot{}, err
+	case !t.Used.IsZero():
+		return store.Bot{}, ErrInvitationUsed
+	case !now.Before(t.Expires):
+		return store.Bot{}, ErrInvitationExpired
+	}
+	bot, err := s.db.Bots.ByNumber(ctx, t.Bot)
+	if err != nil {
+		return store.Bot{}, err
+	}
+	if have, err := s.BoundBot(ctx, w); err == nil {
+		return store.Bot{}, &BoundElsewhere{have}
+	} else if !errors.Is(err, store.ErrNotFound) {
+		return store.Bot{}, err
+	}
+	err = s.db.Bindings.Redeem(ctx, t.ID, store.Binding{Publisher: w.Publisher, UserID: w.UserID, Bot: bot.Number, AgentID: agentID, Created: now}, !openness(bot).Shared)
+	switch {
+	case errors.Is(err, store.ErrOccupied):
+		return store.Bot{}, ErrBotTaken
+	case errors.Is(err, store.ErrExists):
+		return store.Bot{}, ErrInvitationUsed
+	}
+	return bot, err
+}
+
+// BoundBot finds the bot that a wearer is bound to, or [store.ErrNotFound].
+func (s *Service) BoundBot(ctx context.Context, w store.Wearer) (store.Bot, error) {
+	b, err := s.db.Bindings.Of(ctx, w)
+	if err != nil {
+		return store.Bot{}, err
+	}
+	return s.db.Bots.ByNumber(ctx, b.Bot)
+}
+
+// SwitchBot binds a bound wearer to another bot of the same owner, by name, if
+// that bot's owner lets wearers switch to it. Other bots are [store.ErrNotFound].
+func (s *Service) SwitchBot(ctx context.Context, w store.Wearer, from store.Bot, name string) (store.Bot, error) {
+	bots, err := s.db.Bots.ByOwner(ctx, from.Owner)
+	if err != nil {
+		return store.Bot{}, err
+	}
+	for _, b := range bots {
+		if !strings.EqualFold(b.Name, name) {
+			continue
+		}
+		if b.Number == from.Number {
+			return b, nil
+		}
+		open := openness(b)
+		if !open.Switch {
+			continue
+		}
+		if !open.Shared {
+			others, err := s.db.Bindings.ByBot(ctx, b.Number)
+			if err != nil {
+				return store.Bot{}, err
+			}
+			if len(others) > 0 {
+				return store.Bot{}, ErrBotTaken
+			}
+		}
+		return b, s.db.Bindings.Switch(ctx, w, b.Number)
+	}
+	return store.Bot{}, store.ErrNotFound
+}
+
+// Unbind ends a wearer's binding; none is [store.ErrNotFound].
+func (s *Service) Unbind(ctx context.Context, w store.Wearer) error {
+	return s.db.Bindings.Remove(ctx, w)
+}
+
+// AwaitPhoto notes that a wearer was asked, in a session of the platform, to
+// photograph the QR code.
+func (s *Service) AwaitPhoto(ctx context.Context, w store.Wearer, agentID, session string) error {
+	return s.db.Bindings.AwaitPhoto(ctx, w, agentID, session, s.now().Add(photoWait))
+}
+
+// TakePhotoWait says whether a wearer had been asked for that photo, and
+// forgets it.
+func (s *Service) TakePhotoWait(ctx context.Context, w store.Wearer, agentID, session string) (bool, error) {
+	return s.db.Bindings.TakePhotoWait(ctx, w, agentID, session, s.now())
+}
+
+// Openness is the part of a bot's settings that says whom it takes.
+type Openness struct {
+	// Shared: more than one wearer may be bound to the bot at a time.
+	Shared bool `json:"shared,omitempty"`
+	// Switch: a wearer of another bot of the same owner may switch to this one.
+	Switch bool `json:"switch,omitempty"`
+}
+
+func openness(b store.Bot) (o Openness) {
+	if err := json.Unmarshal(b.Settings, &o); err != nil {
+		return Openness{} // settings that cannot be read open nothing
+	}
+	return o
+}

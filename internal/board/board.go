@@ -1,0 +1,349 @@
+// Package board is where bots are plugged in and through which every turn goes:
+// it finds the bot, queues for it, streams the answer, minds the limits, and
+// writes down what happened.
+//
+// A turn's way: a door calls [Board.Answer], which makes a run. The run's work
+// goroutine asks the target, a seat of this instance (queue.go) or one of
+// another (remote.go). Each event passes through the run (run.go) to the askers
+// that still listen. When the bot ends, the trace and the exchange are committed
+// in one piece, and only then is the asker told that the answer is complete.
+package board
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"patchbay/internal/bus"
+	"patchbay/internal/seal"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+// Options make a board.
+type Options struct {
+	Store      *store.DB
+	Registry   *Registry
+	Bus        *bus.Bus
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+
+	FirstPiece time.Duration // how long an asker waits for the first piece; 0: 55 s
+	Idle       time.Duration // … and for each next one; 0: 60 s
+	Late       time.Duration // how long a bot may go on when nobody waits; 0: 10 min, negative: not at all
+	Grace      time.Duration // how long a bot that was just connected is waited for; 0: 45 s
+	Turns      int           // turns at a time, on this instance; 0: 2,000
+	History    int           // how many earlier exchanges a bot is told; 0: 20, negative: none
+	MediaLife  time.Duration // how long a picture can be fetched by a bot; 0: 1 h
+	// KeepContent keeps questions and answers in traces, unless a bot's owner
+	// decided otherwise.
+	KeepContent bool
+}
+
+// Board is the board. It is safe for concurrent use.
+type Board struct {
+	Options
+	presence *presence
+	metrics  metrics
+
+	ctx    context.Context // ends when the board must stop at once
+	cancel context.CancelCauseFunc
+	places chan struct{} // one per turn at a time
+	work   sync.WaitGroup
+
+	mu       sync.Mutex
+	draining bool
+	runs     map[[32]byte]*run // that a repeated request can join
+	built    map[int64]built
+	push     map[string]Push
+}
+
+type built struct {
+	version int64
+	seat    *seat
+}
+
+// ErrStopping ends what still runs when the process must stop.
+var ErrStopping = errors.New("the server is stopping")
+
+// joinWindow is how long after a request the same request again is taken for a
+// repetition by the network, not by the person.
+const joinWindow = 2 * time.Second
+
+// New makes a board. Close stops it.
+func New(o Options) (*Board, error) {
+	o.FirstPiece = orDefault(o.FirstPiece, 55*time.Second)
+	o.Idle = orDefault(o.Idle, 60*time.Second)
+	o.Late = orDefault(o.Late, 10*time.Minute)
+	o.Grace = orDefault(o.Grace, 45*time.Second)
+	o.MediaLife = orDefault(o.MediaLife, time.Hour)
+	if o.Turns == 0 {
+		o.Turns = 2000
+	}
+	if o.History == 0 {
+		o.History = 20
+	}
+	b := &Board{
+		Options: o,
+		metrics: newMetrics(o.Registerer),
+		places:  make(chan struct{}, o.Turns),
+		runs:    map[[32]byte]*run{},
+		built:   map[int64]built{},
+		push:    map[string]Push{},
+	}
+	b.ctx, b.cancel = context.WithCancelCause(context.Background())
+	var err error
+	if b.presence, err = newPresence(b); err != nil {
+		b.cancel(nil)
+		return nil, err
+	}
+	return b, nil
+}
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d == 0 {
+		return otherwise
+	}
+	return d
+}
+
+// Drain lets no new turn in and waits for the running ones, until ctx ends.
+// Then those that still run are ended.
+func (b *Board) Drain(ctx context.Context) {
+	b.mu.Lock()
+	b.draining = true
+	b.mu.Unlock()
+	done := make(chan struct{})
+	b.presence.withdraw()
+	go func() {
+		b.work.Wait()
+		b.presence.jobs.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		b.cancel(ErrStopping)
+		<-done
+	}
+}
+
+// Close ends everything at once. After Drain nothing is left to end.
+func (b *Board) Close() {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	b.Drain(ended)
+	b.cancel(ErrStopping)
+	b.presence.close()
+}
+
+// Push delivers a late answer to a person outside any turn. It returns an error
+// if it could not.
+type Push func(ctx context.Context, b store.Bot, l Late) error
+
+// Late is an answer that came when its asker had gone.
+type Late struct {
+	Turn   *talk.Turn
+	Answer string
+}
+
+// OnLate sets how late answers to turns of one door are delivered. What is not
+// delivered is told at the person's next turn.
+func (b *Board) OnLate(door string, p Push) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.push[door] = p
+}
+
+// Answer puts a turn to its bot and hands the pieces of the answer to emit, one
+// at a time; after Answer has returned, emit is not called any more. A turn
+// without an ID is given one, and its History is filled in.
+//
+// It returns nil when the answer is complete, a *[talk.Failure] when it is not,
+// and [talk.ErrHungUp] when ctx ended or emit failed. Whatever it returns, what
+// happened has been written down by then.
+//
+// A turn that repeats one that began in the last two seconds joins it and gets
+// the same answer.
+func (b *Board) Answer(ctx context.Context, turn *talk.Turn, emit talk.Emit) error {
+	if turn.ID == "" {
+		turn.ID = uuid.Must(uuid.NewV7()).String()
+	}
+	c, err := b.look(ctx, turn)
+	for err == nil {
+		l := newListener(emit)
+		var r *run
+		var mine bool
+		if r, mine, err = b.enter(turn, c, l); err == nil && (mine || r.join(l)) {
+			return r.listen(ctx, l)
+		}
+	}
+	if ctx.Err() != nil {
+		return talk.ErrHungUp
+	}
+	f := talk.AsFailure(err)
+	b.metrics.refused.WithLabelValues(turn.Door, string(f.Code)).Inc()
+	b.Logger.WarnContext(ctx, "a turn was not begun", "door", turn.Door, "bot", turn.Bot, "cause", f.Error())
+	return f
+}
+
+// circumstances are what the board knows about a turn before the bot is asked.
+type circumstances struct {
+	bot    store.Bot
+	common Common
+	late   []store.Exchange // earlier answers to be told with this one
+}
+
+// look finds the circumstances of a turn, and fills in its history.
+func (b *Board) look(ctx context.Context, turn *talk.Turn) (c circumstances, err error) {
+	if c.bot, err = b.Store.Bots.ByNumber(ctx, turn.Bot); err != nil {
+		return c, talk.Fail(talk.Internal, "", err)
+	}
+	if err := b.Registry.Settings(c.bot, &c.common); err != nil {
+		return c, talk.Fail(talk.Internal, "", err)
+	}
+	if turn.Person == "" {
+		return c, nil
+	}
+	if c.late, err = b.Store.Conversations.Unheard(ctx, turn.Bot, turn.Person); err != nil {
+		return c, talk.Fail(talk.Internal, "", err)
+	}
+	turn.History = nil
+	if b.History < 0 {
+		return c, nil
+	}
+	before, err := b.Store.Conversations.Last(ctx, turn.Bot, turn.Person, turn.Conversation, b.History)
+	if err != nil {
+		return c, talk.Fail(talk.Internal, "", err)
+	}
+	for _, e := range before {
+		turn.History = append(turn.History, talk.Message{Role: talk.RolePerson, Text: e.Question}, talk.Message{Role: talk.RoleBot, Text: e.Answer})
+	}
+	return c, nil
+}
+
+// enter finds the run that a turn repeats, or begins a new one, which is the
+// listener's own.
+func (b *Board) enter(turn *talk.Turn, c circumstances, l *listener) (r *run, mine bool, err error) {
+	key := fingerprint(turn)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.draining {
+		return nil, false, talk.Fail(talk.Internal, "", ErrStopping)
+	}
+	if r := b.runs[key]; r != nil && time.Since(r.started) < joinWindow && r.joinable() {
+		return r, false, nil
+	}
+	select {
+	case b.places <- struct{}{}:
+	default:
+		return nil, false, talk.Fail(talk.Busy, "", fmt.Errorf("%d turns at a time", cap(b.places)))
+	}
+	r = newRun(b, turn, c, l)
+	b.runs[key] = r
+	b.work.Go(func() {
+		r.work()
+		<-b.places
+	})
+	time.AfterFunc(joinWindow, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.runs[key] == r {
+			delete(b.runs, key)
+		}
+	})
+	return r, true, nil
+}
+
+// fingerprint is the same for requests that say the same, for the same person in
+// the same conversation.
+func fingerprint(t *talk.Turn) [32]byte {
+	h := sha256.New()
+	fmt.Fprintf(h, "%d\x00%s\x00%s\x00%s\x00", t.Bot, t.Door, t.Person, t.Conversation)
+	for _, p := range t.Parts {
+		fmt.Fprintf(h, "%d\x00%s\x00", len(p.Text), p.Text)
+		if p.Image != nil {
+			h.Write(p.Image.Data)
+		}
+	}
+	return [32]byte(h.Sum(nil))
+}
+
+// target finds where a bot is: here, or on another instance. A bot that was
+// connected a moment ago is waited for.
+func (b *Board) target(ctx context.Context, bot store.Bot, c Common) (target, error) {
+	k, err := b.Registry.kind(bot.Kind)
+	if err != nil {
+		return nil, talk.Fail(talk.Internal, "", err)
+	}
+	if k.Connects {
+		return b.presence.find(ctx, bot)
+	}
+	b.mu.Lock()
+	have, ok := b.built[bot.Number]
+	b.mu.Unlock()
+	if ok && have.version == bot.Version {
+		return have.seat, nil
+	}
+	made, err := b.Registry.build(bot, k)
+	if err != nil {
+		return nil, talk.Fail(talk.BotFailed, "", err)
+	}
+	s := b.newSeat(made, k.Limits, c)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if have, ok := b.built[bot.Number]; ok && have.version == bot.Version {
+		return have.seat, nil // somebody else was faster; one queue is enough
+	}
+	b.built[bot.Number] = built{bot.Version, s}
+	return s, nil
+}
+
+func (b *Board) newSeat(bot talk.Bot, l Limits, c Common) *seat {
+	if c.Concurrent > 0 {
+		l.Concurrent = c.Concurrent
+	}
+	if c.Waiting > 0 {
+		l.Waiting = c.Waiting
+	}
+	return &seat{bot: bot, limits: l, stop: c.Hangup == "cancel", idle: orDefault(time.Duration(c.Idle), b.Idle)}
+}
+
+// keepPictures stores a turn's pictures for bots that cannot be handed the
+// bytes: those on another instance, and those that fetch them by address.
+func (b *Board) keepPictures(ctx context.Context, turn *talk.Turn) error {
+	for _, im := range turn.Images() {
+		if im.Media != "" || len(im.Data) == 0 {
+			continue
+		}
+		token := seal.Token(16)
+		now := time.Now()
+		if err := b.Store.Media.Add(ctx, seal.Hash(token), store.Picture{MIME: im.MIME, Data: im.Data, Expires: now.Add(b.MediaLife)}, now); err != nil {
+			return err
+		}
+		im.Media = token
+	}
+	return nil
+}
+
+// loadPictures gets the bytes of pictures that came from another instance.
+func (b *Board) loadPictures(ctx context.Context, turn *talk.Turn) error {
+	for _, im := range turn.Images() {
+		if len(im.Data) > 0 || im.Media == "" {
+			continue
+		}
+		p, err := b.Store.Media.Get(ctx, seal.Hash(im.Media), time.Now())
+		if err != nil {
+			return err
+		}
+		im.Data = p.Data
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+package board
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"patchbay/internal/store"
+)
+
+// writeLimit bounds how long the end of an answer waits for the disk. After
+// that the asker is let go, and the log says what was not written.
+const writeLimit = 5 * time.Second
+
+// pushLimit bounds the delivery of a late answer.
+const pushLimit = 30 * time.Second
+
+// finish writes a trace and an exchange, and that earlier answers were heard.
+func (b *Board) finish(tr store.Trace, e *store.Exchange, heard []store.Exchange) {
+	b.metrics.turn(tr)
+	ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
+	defer cancel()
+	if err := b.Store.Traces.Finish(ctx, tr, e); err != nil {
+		b.Logger.Error("a trace was not written", "turn", tr.Turn, "bot", tr.Bot, "error", err)
+	}
+	for _, h := range heard {
+		if err := b.Store.Conversations.Heard(ctx, h.Turn); err != nil {
+			b.Logger.Error("a late answer may be told twice", "turn", h.Turn, "error", err)
+		}
+	}
+	if tr.Outcome == outcomeFailed {
+		b.Logger.Info("a turn failed", "turn", tr.Turn, "bot", tr.Bot, "door", tr.Door, "code", tr.Code, "cause", tr.Cause)
+	}
+}
+
+// pushLate delivers a late answer if its door knows how.
+func (b *Board) pushLate(bot store.Bot, l Late) {
+	b.metrics.late.Inc()
+	b.mu.Lock()
+	push := b.push[l.Turn.Door]
+	b.mu.Unlock()
+	if push == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(b.ctx, pushLimit)
+	defer cancel()
+	if err := push(ctx, bot, l); err != nil {
+		b.Logger.Info("a late answer waits for the next turn", "turn", l.Turn.ID, "bot", bot.Number, "reason", err)
+		return
+	}
+	if err := b.Store.Conversations.Heard(context.WithoutCancel(ctx), l.Turn.ID); err != nil {
+		b.Logger.Error("a late answer may be told twice", "turn", l.Turn.ID, "error", err)
+	}
+}
+
+type metrics struct {
+	turns   *prometheus.CounterVec
+	refused *prometheus.CounterVec
+	pieces  prometheus.Counter
+	first   *prometheus.HistogramVec
+	total   *prometheus.HistogramVec
+	late    prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer) metrics {
+	seconds := []float64{.05, .1, .25, .5, 1, 2, 5, 10, 20, 40, 60, 120}
+	m := metrics{
+		turns:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_turns_total", Help: "Turns that ended, as their asker saw it."}, []string{"door", "kind", "outcome", "code"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_turns_refused_total", Help: "Turns that were not begun."}, []string{"door", "code"}),
+		pieces:  prometheus.NewCounter(prometheus.CounterOpts{Name: "patchbay_pieces_total", Help: "Pieces of answers."}),
+		first:   prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "patchbay_turn_first_piece_seconds", Help: "Time to the first piece of an answer.", Buckets: seconds}, []string{"kind"}),
+		total:   prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "patchbay_turn_seconds", Help: "Time to the end of an answer.", Buckets: seconds}, []string{"kind"}),
+		late:    prometheus.NewCounter(prometheus.CounterOpts{Name: "patchbay_late_answers_total", Help: "Answers that came when their asker had gone."}),
+	}
+	reg.MustRegister(m.turns, m.refused, m.pieces, m.first, m.total, m.late)
+	return m
+}
+
+func (m *metrics) turn(tr store.Trace) {
+	m.turns.WithLabelValues(tr.Door, tr.Kind, tr.Outcome, tr.Code).Inc()
+	m.pieces.Add(float64(tr.Pieces))
+	if tr.First > 0 {
+		m.first.WithLabelValues(tr.Kind).Observe(tr.First.Seconds())
+	}
+	m.total.WithLabelValues(tr.Kind).Observe(tr.Total.Seconds())
+}

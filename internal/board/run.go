@@ -1,0 +1,407 @@
+package board
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+// A run is one turn being answered: one bot at work, and the askers who listen.
+// Mostly that is one; a repeated request makes it two; none are left when the
+// asker went away or lost patience. The bot goes on then, and what it still says
+// is kept as a late answer.
+type run struct {
+	board   *Board
+	turn    *talk.Turn
+	started time.Time
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	hungUp  chan struct{} // closed when nobody listens any more
+	ended   chan struct{} // closed when everything is written down
+
+	circumstances
+
+	mu        sync.Mutex
+	state     state
+	listeners []*listener
+	log       transcript
+	waited    time.Duration // for the bot's turn
+	first     time.Duration // to the first piece
+	heard     time.Time     // when the bot was last heard
+	pieces    int64
+	bytes     int64
+	told      int // how many of late have been told
+	failure   *talk.Failure
+	parted    chan struct{} // closed when the trace of an abandoned run is written
+}
+
+type state int
+
+const (
+	running   state = iota
+	abandoned       // nobody listens; the trace says how that came
+	over            // the bot has ended
+)
+
+// The outcomes that traces know.
+const (
+	outcomeDone   = "done"
+	outcomeFailed = "failed"
+	outcomeHungUp = "hung_up"
+)
+
+type listener struct {
+	emit talk.Emit
+	gone chan struct{} // closed when emit failed
+}
+
+func newListener(emit talk.Emit) *listener {
+	return &listener{emit: emit, gone: make(chan struct{})}
+}
+
+// errTooLate ends a bot that nobody has been waiting for for too long.
+var errTooLate = errors.New("the answer did not come in time to be told later")
+
+// errNobody ends a bot that still emits after its run is over.
+var errNobody = errors.New("the turn is over")
+
+func newRun(b *Board, turn *talk.Turn, c circumstances, l *listener) *run {
+	now := time.Now()
+	ctx, cancel := context.WithCancelCause(b.ctx)
+	return &run{
+		ctx: ctx, cancel: cancel, board: b, turn: turn, circumstances: c, started: now, heard: now,
+		hungUp: make(chan struct{}), ended: make(chan struct{}), parted: make(chan struct{}),
+		listeners: []*listener{l},
+	}
+}
+
+func (r *run) joinable() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state != abandoned
+}
+
+// work lets the bot answer and writes down how that ended.
+func (r *run) work() {
+	r.end(r.ask())
+	r.cancel(nil)
+}
+
+// ask finds the bot and lets it answer. The bot may go on after the asker has
+// gone, for as long as late answers are waited for.
+func (r *run) ask() error {
+	b := r.board
+	ctx := r.ctx
+	t, err := b.target(ctx, r.bot, r.common)
+	if err != nil {
+		return err
+	}
+	k, _ := b.Registry.kind(r.bot.Kind)
+	if _, here := t.(*seat); !here || k.Connects {
+		if err := b.keepPictures(ctx, r.turn); err != nil {
+			return talk.Fail(talk.Internal, "", err)
+		}
+	}
+	waited, err := t.answer(ctx, r.hungUp, r.turn, r.emit)
+	r.mu.Lock()
+	r.waited = waited
+	r.mu.Unlock()
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		if errors.Is(cause, ErrStopping) {
+			return talk.Fail(talk.Lost, "", cause)
+		}
+		return talk.Fail(talk.TimedOut, "", cause)
+	}
+	return err
+}
+
+// emit takes a piece from the bot. It is called by one goroutine at a time.
+func (r *run) emit(e talk.Event) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state == over {
+		return errNobody
+	}
+	now := time.Now()
+	r.heard = now
+	if !r.wanted(&e) {
+		return nil
+	}
+	if e.Kind != talk.KindNote {
+		if r.first == 0 {
+			r.first = now.Sub(r.started)
+		}
+		r.pieces++
+		r.bytes += int64(len(e.Text))
+		r.log.add(e)
+	}
+	if e.Kind == talk.KindText {
+		r.tellLate() // before the first words; a command must stay the first thing a device gets
+	}
+	r.deliver(e)
+	return nil
+}
+
+// wanted drops what says nothing or what the device cannot do.
+func (r *run) wanted(e *talk.Event) bool {
+	switch e.Kind {
+	case talk.KindText, talk.KindNote:
+		return e.Text != ""
+	case talk.KindCommand:
+		if e.Command == nil || !r.turn.Can(e.Command.Name) {
+			r.board.Logger.Warn("a bot sent a command that the device does not know", "bot", r.turn.Bot, "turn", r.turn.ID)
+			return false
+		}
+		return true
+	case talk.KindSuggest:
+		const most = 3
+		if len(e.Suggest) > most {
+			e.Suggest = e.Suggest[:most]
+		}
+		return len(e.Suggest) > 0
+	}
+	return false
+}
+
+// deliver hands an event to everybody who listens. With mu held.
+func (r *run) deliver(e talk.Event) {
+	for i := 0; i < len(r.listeners); {
+		l := r.listeners[i]
+		if l.emit(e) != nil {
+			close(l.gone)
+			r.listeners = append(r.listeners[:i], r.listeners[i+1:]...)
+			continue
+		}
+		i++
+	}
+}
+
+// tellLate tells the answers of earlier turns that were not heard. With mu held.
+func (r *run) tellLate() {
+	for r.told < len(r.late) && len(r.listeners) > 0 {
+		e := r.late[r.told]
+		r.deliver(talk.Note(talk.SayLate.In(r.turn.Lang) + e.Answer + "\n\n"))
+		if len(r.listeners) == 0 {
+			return // nobody heard it
+		}
+		r.told++
+	}
+}
+
+// listen waits until the run is over or the asker's patience is. The events come
+// to the listener meanwhile.
+func (r *run) listen(ctx context.Context, l *listener) error {
+	first := orDefault(time.Duration(r.common.FirstPiece), r.board.FirstPiece)
+	idle := orDefault(time.Duration(r.common.Idle), r.board.Idle)
+	timer := time.NewTimer(first)
+	defer timer.Stop()
+	for {
+		select {
+		case <-r.ended:
+			if r.failure != nil {
+				return r.failure
+			}
+			return nil
+		case <-l.gone:
+			r.part(nil, outcomeHungUp, "")
+			return talk.ErrHungUp
+		case <-ctx.Done():
+			r.part(l, outcomeHungUp, "")
+			return talk.ErrHungUp
+		case <-timer.C:
+			if left := r.patience(first, idle); left > 0 {
+				timer.Reset(left)
+				continue
+			}
+			r.part(l, outcomeFailed, talk.TimedOut)
+			return talk.Fail(talk.TimedOut, "", nil)
+		}
+	}
+}
+
+// patience is how much longer an asker waits for the next piece.
+func (r *run) patience(first, idle time.Duration) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state == over {
+		return time.Second // the last words are being written down
+	}
+	if r.first == 0 {
+		return time.Until(r.started.Add(first))
+	}
+	return time.Until(r.heard.Add(idle))
+}
+
+// join hands a listener the events so far, and those to come. It is false if the
+// run has been abandoned in the meantime.
+func (r *run) join(l *listener) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state == abandoned {
+		return false
+	}
+	for _, e := range r.log.events() {
+		if l.emit(e) != nil {
+			close(l.gone)
+			return true // listen sees it at once
+		}
+	}
+	if r.state == running {
+		r.listeners = append(r.listeners, l)
+	}
+	return true
+}
+
+// part takes a listener away (nil: it is gone already). When it was the last of
+// a running turn, the turn is abandoned, and its trace is written with how.
+func (r *run) part(l *listener, outcome string, code talk.Code) {
+	r.mu.Lock()
+	for i, other := range r.listeners {
+		if other == l {
+			r.listeners = append(r.listeners[:i], r.listeners[i+1:]...)
+			break
+		}
+	}
+	if r.state != running || len(r.listeners) > 0 {
+		r.mu.Unlock()
+		return
+	}
+	r.state = abandoned
+	close(r.hungUp)
+	tr := r.trace(outcome, code, "")
+	heard := r.late[:r.told]
+	r.mu.Unlock()
+
+	patience := time.AfterFunc(max(r.board.Late, 0), func() { r.cancel(errTooLate) })
+	context.AfterFunc(r.ctx, func() { patience.Stop() })
+	defer close(r.parted)
+	r.board.finish(tr, nil, heard)
+}
+
+// end writes down how the bot ended and lets the askers go.
+func (r *run) end(err error) {
+	defer close(r.ended)
+	r.mu.Lock()
+	if err == nil && r.log.empty() {
+		err = talk.Fail(talk.NoAnswer, "", nil)
+	}
+	r.failure = talk.AsFailure(err)
+	was := r.state
+	r.state = over
+	answer := r.log.text()
+	switch {
+	case was == abandoned:
+		r.mu.Unlock()
+		<-r.parted
+		r.endLate(answer)
+	case len(r.listeners) == 0: // they went away just now
+		tr, e := r.trace(outcomeHungUp, "", r.cause()), r.lateExchange(answer)
+		heard := r.late[:r.told]
+		r.mu.Unlock()
+		r.board.finish(tr, e, heard)
+		r.push(e)
+	default:
+		r.tellLate() // if a command came first, or nothing did
+		r.listeners = nil
+		outcome, code := outcomeDone, talk.Code("")
+		if r.failure != nil {
+			outcome, code = outcomeFailed, r.failure.Code
+		}
+		tr, e := r.trace(outcome, code, r.cause()), r.exchange(answer, false)
+		heard := r.late[:r.told]
+		r.mu.Unlock()
+		r.board.finish(tr, e, heard)
+	}
+}
+
+// endLate adds to the trace of an abandoned turn how the bot ended, and keeps
+// its answer.
+func (r *run) endLate(answer string) {
+	b := r.board
+	e := r.lateExchange(answer)
+	kept := ""
+	if r.keepsContent() {
+		kept = answer
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
+	defer cancel()
+	if err := b.Store.Traces.FinishLate(ctx, r.turn.ID, time.Since(r.started), r.cause(), kept, e); err != nil {
+		b.Logger.Error("a late answer was not kept", "turn", r.turn.ID, "bot", r.turn.Bot, "error", err)
+		return
+	}
+	r.push(e)
+}
+
+// push delivers a late answer, if there is one.
+func (r *run) push(e *store.Exchange) {
+	if e != nil {
+		r.board.pushLate(r.bot, Late{r.turn, e.Answer})
+	}
+}
+
+// cause is why the bot failed, for the owner.
+func (r *run) cause() string {
+	if r.failure == nil {
+		return ""
+	}
+	return r.failure.Error()
+}
+
+// lateExchange is the exchange of an answer that nobody heard. Half an answer is
+// not worth telling later.
+func (r *run) lateExchange(answer string) *store.Exchange {
+	if r.failure != nil {
+		return nil
+	}
+	return r.exchange(answer, true)
+}
+
+// exchange is how history keeps the turn; nil if there is nothing to keep or
+// nobody to keep it for.
+func (r *run) exchange(answer string, unheard bool) *store.Exchange {
+	if r.turn.Person == "" || answer == "" {
+		return nil
+	}
+	return &store.Exchange{
+		Turn: r.turn.ID, Bot: r.turn.Bot, Person: r.turn.Person, Conversation: r.turn.Conversation,
+		At: r.started, Question: question(r.turn), Answer: answer, Unheard: unheard,
+	}
+}
+
+var sayImage = talk.Say{Zh: "[图片]", En: "[picture]"}
+
+func question(t *talk.Turn) string {
+	text := t.Text()
+	for range t.Images() {
+		if text != "" {
+			text += "\n"
+		}
+		text += sayImage.In(t.Lang)
+	}
+	return text
+}
+
+// trace is the record of the turn so far. With mu held.
+func (r *run) trace(outcome string, code talk.Code, cause string) store.Trace {
+	tr := store.Trace{
+		Turn: r.turn.ID, Bot: r.turn.Bot, Owner: r.bot.Owner, Kind: r.bot.Kind, Door: r.turn.Door,
+		Person: r.turn.Person, Conversation: r.turn.Conversation, Instance: r.board.Bus.Instance,
+		At: r.started, Queue: r.waited, First: r.first, Total: time.Since(r.started),
+		Pieces: r.pieces, Bytes: r.bytes, Outcome: outcome, Code: string(code), Cause: cause,
+	}
+	if r.keepsContent() {
+		tr.Question, tr.Answer = question(r.turn), r.log.text()
+	}
+	return tr
+}
+
+func (r *run) keepsContent() bool {
+	if keep := r.common.KeepContent; keep != nil {
+		return *keep
+	}
+	return r.board.KeepContent
+}

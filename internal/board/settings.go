@@ -1,0 +1,247 @@
+package board
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"patchbay/internal/account"
+	"patchbay/internal/seal"
+)
+
+// Duration is a time in settings, written as "45s" or "10m".
+type Duration time.Duration
+
+// UnmarshalJSON reads "45s".
+func (d *Duration) UnmarshalJSON(b []byte) error {
+	var text string
+	if err := json.Unmarshal(b, &text); err != nil {
+		return errors.New(`a time is written like "45s" or "10m"`)
+	}
+	v, err := time.ParseDuration(text)
+	if err != nil || v < 0 {
+		return errors.New(`a time is written like "45s" or "10m"`)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// MarshalJSON writes "45s".
+func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
+
+// Common is the settings that every bot has, whatever its kind.
+type Common struct {
+	account.Openness
+	// AgentID says who may ask the bot by its number: its owner's keys ("owner",
+	// also when empty), every key ("anyone") or none ("off").
+	AgentID string `json:"agent_id,omitempty"`
+	// Hangup says what happens when the asker goes away: the bot finishes and
+	// the answer is told later ("finish", also when empty), or it is stopped
+	// ("cancel").
+	Hangup string `json:"hangup,omitempty"`
+	// FirstPiece and Idle override how long the asker waits for the first piece
+	// and for each next one.
+	FirstPiece Duration `json:"first_piece,omitempty"`
+	Idle       Duration `json:"idle,omitempty"`
+	// Concurrent and Waiting override how many turns the bot answers at a time
+	// and how many may wait.
+	Concurrent int `json:"concurrent,omitempty"`
+	Waiting    int `json:"waiting,omitempty"`
+	// KeepContent says whether traces keep what was asked and answered.
+	KeepContent *bool `json:"keep_content,omitempty"`
+}
+
+// Validate finds values that cannot be.
+func (c *Common) Validate() error {
+	if !slices.Contains([]string{"", "owner", "anyone", "off"}, c.AgentID) {
+		return fmt.Errorf("agent_id is owner, anyone or off, not %q", c.AgentID)
+	}
+	if !slices.Contains([]string{"", "finish", "cancel"}, c.Hangup) {
+		return fmt.Errorf("hangup is finish or cancel, not %q", c.Hangup)
+	}
+	if c.Concurrent < 0 || c.Waiting < 0 {
+		return errors.New("concurrent and waiting cannot be negative")
+	}
+	return nil
+}
+
+// field is one setting: a field of a settings struct with a json name.
+type field struct {
+	name   string
+	typ    reflect.Type
+	secret bool
+}
+
+// fields lists the settings of a struct, those of embedded structs too.
+func fields(t reflect.Type) []field {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	var out []field
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && name == "":
+			out = append(out, fields(f.Type)...)
+		case name != "" && name != "-":
+			out = append(out, field{name, f.Type, f.Tag.Get("secret") == "true"})
+		}
+	}
+	return out
+}
+
+// shape is what settings a bot of some kind can have: the fields of several
+// structs, one of the kind and those that all kinds share.
+type shape []func() any
+
+func (s shape) fields() []field {
+	var out []field
+	for _, make := range s {
+		out = append(out, fields(reflect.TypeOf(make()))...)
+	}
+	return out
+}
+
+func (s shape) find(name string) (field, error) {
+	var names []string
+	for _, f := range s.fields() {
+		if f.name == name {
+			return f, nil
+		}
+		names = append(names, f.name)
+	}
+	slices.Sort(names)
+	return field{}, fmt.Errorf("no setting is called %q; there are %s", name, strings.Join(names, ", "))
+}
+
+// set changes one setting, given as text, in raw; an empty text takes it away.
+func (s shape) set(raw map[string]json.RawMessage, name, text string) error {
+	f, err := s.find(name)
+	if err != nil {
+		return err
+	}
+	if text == "" {
+		delete(raw, name)
+		return nil
+	}
+	for _, candidate := range candidates(f.typ, text) {
+		if json.Unmarshal(candidate, reflect.New(f.typ).Interface()) == nil {
+			raw[name] = candidate
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: %q does not fit (%s)", name, text, wanted(f.typ))
+}
+
+// candidates are the ways a text can be meant, best first.
+func candidates(t reflect.Type, text string) []json.RawMessage {
+	quoted, _ := json.Marshal(text)
+	asJSON := json.RawMessage(text)
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case t.Kind() == reflect.String:
+		return []json.RawMessage{quoted}
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.String:
+		parts := strings.Split(text, ",")
+		for i := range parts {
+			parts[i] = strings.TrimSpace(parts[i])
+		}
+		list, _ := json.Marshal(parts)
+		if json.Valid(asJSON) {
+			return []json.RawMessage{asJSON, list}
+		}
+		return []json.RawMessage{list}
+	case t.Kind() == reflect.Bool:
+		if b, err := strconv.ParseBool(text); err == nil {
+			return []json.RawMessage{json.RawMessage(strconv.FormatBool(b))}
+		}
+	}
+	if json.Valid(asJSON) {
+		return []json.RawMessage{asJSON, quoted}
+	}
+	return []json.RawMessage{quoted}
+}
+
+func wanted(t reflect.Type) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case strings.HasSuffix(t.Name(), "Duration"):
+		return "a time such as 45s"
+	case t.Kind() == reflect.Bool:
+		return "true or false"
+	case t.Kind() == reflect.Map || t.Kind() == reflect.Struct:
+		return "a JSON object"
+	case t.Kind() == reflect.Slice:
+		return "a list, separated by commas"
+	}
+	return "a number"
+}
+
+// check decodes the settings into each struct and lets it validate them.
+func (s shape) check(raw map[string]json.RawMessage) error {
+	text, err := json.Marshal(raw)
+	if err != nil {
+		return err
+	}
+	for _, make := range s {
+		v := make()
+		if err := json.Unmarshal(text, v); err != nil {
+			return err
+		}
+		if c, ok := v.(interface{ Validate() error }); ok {
+			if err := c.Validate(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// eachSecret runs change on every secret text among the settings.
+func (s shape) eachSecret(raw map[string]json.RawMessage, change func(string) (string, error)) error {
+	for _, f := range s.fields() {
+		if !f.secret || raw[f.name] == nil {
+			continue
+		}
+		var text string
+		if err := json.Unmarshal(raw[f.name], &text); err != nil {
+			return fmt.Errorf("%s is not a text", f.name)
+		}
+		changed, err := change(text)
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+		raw[f.name], _ = json.Marshal(changed)
+	}
+	return nil
+}
+
+// sealed returns the settings as they are kept.
+func (s shape) sealed(box *seal.Box, raw map[string]json.RawMessage) (json.RawMessage, error) {
+	err := s.eachSecret(raw, func(text string) (string, error) { return box.Seal(text), nil })
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(raw)
+}
+
+// opened returns kept settings with their secrets readable.
+func (s shape) opened(box *seal.Box, kept json.RawMessage) (map[string]json.RawMessage, error) {
+	raw := map[string]json.RawMessage{}
+	if len(kept) > 0 {
+		if err := json.Unmarshal(kept, &raw); err != nil {
+			return nil, fmt.Errorf("settings: %w", err)
+		}
+	}
+	return raw, s.eachSecret(raw, box.Open)
+}

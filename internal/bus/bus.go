@@ -1,0 +1,266 @@
+// Package bus carries messages between instances of Patchbay, over NATS. With
+// no address given it starts a NATS server inside the process that listens
+// nowhere, so that one instance and many run the same code.
+package bus
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nuid"
+)
+
+// Options say where the bus is.
+type Options struct {
+	// URL is one NATS address or several, separated by commas; empty: in process.
+	URL string
+	// Name of this instance; empty: made up.
+	Name string
+	// Cert, Key and CA are files for a bus that wants TLS.
+	Cert, Key, CA string
+	Logger        *slog.Logger
+}
+
+// Bus is a connection to the bus. It is safe for concurrent use.
+type Bus struct {
+	*nats.Conn
+	// Instance is the name of this instance, unique on the bus: the given name
+	// and a random part, so that a restarted instance is not taken for its
+	// former self.
+	Instance string
+
+	server *server.Server
+	log    *slog.Logger
+
+	mu    sync.Mutex
+	peers map[string]time.Time
+	lost  []func(instance string)
+	stop  chan struct{}
+	done  sync.WaitGroup
+}
+
+const (
+	// pulse is how often an instance says that it lives, and silence how long
+	// it may say nothing before the others take it for dead. A person whose
+	// answer breaks off is told within 2 s, and 400 ms of that are left for the
+	// telling.
+	pulse   = 400 * time.Millisecond
+	silence = 1600 * time.Millisecond
+
+	pulseSubject = "pb.alive"
+	connectWait  = 10 * time.Second
+)
+
+// Open connects, or starts the server inside.
+func Open(ctx context.Context, o Options) (*Bus, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	b := &Bus{Instance: nuid.Next(), log: o.Logger, peers: map[string]time.Time{}, stop: make(chan struct{})}
+	if o.Name != "" {
+		b.Instance = o.Name + "-" + b.Instance[len(b.Instance)-6:]
+	}
+	opts := []nats.Option{
+		nats.Name("patchbay " + b.Instance),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(250 * time.Millisecond),
+		nats.ReconnectJitter(100*time.Millisecond, 100*time.Millisecond),
+		nats.RetryOnFailedConnect(false),
+		nats.Timeout(connectWait),
+		nats.PingInterval(5 * time.Second),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				b.log.Warn("the bus is gone; trying to come back", "error", err)
+			}
+		}),
+		nats.ReconnectHandler(func(*nats.Conn) { b.log.Info("the bus is back") }),
+		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
+			subject := ""
+			if s != nil {
+				subject = s.Subject
+			}
+			b.log.Warn("bus", "error", err, "subject", subject)
+		}),
+	}
+	if o.URL == "" {
+		return b, b.startInside(opts)
+	}
+	t, err := tlsOptions(o)
+	if err != nil {
+		return nil, err
+	}
+	b.Conn, err = nats.Connect(o.URL, append(opts, t...)...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the bus: %w", err)
+	}
+	if err := b.startPulse(); err != nil {
+		b.Conn.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+func tlsOptions(o Options) ([]nats.Option, error) {
+	if o.Cert == "" && o.Key == "" && o.CA == "" {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if o.Cert != "" || o.Key != "" {
+		pair, err := tls.LoadX509KeyPair(o.Cert, o.Key)
+		if err != nil {
+			return nil, fmt.Errorf("the bus's certificate: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	if o.CA != "" {
+		pem, err := os.ReadFile(o.CA)
+		if err != nil {
+			return nil, fmt.Errorf("the bus's CA: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("the bus's CA: no certificate in %s", o.CA)
+		}
+	}
+	return []nats.Option{nats.Secure(c)}, nil
+}
+
+// startInside runs a server that listens on no port.
+func (b *Bus) startInside(opts []nats.Option) error {
+	s, err := server.NewServer(&server.Options{ServerName: b.Instance, DontListen: true, NoLog: true, NoSigs: true, MaxPayload: 8 << 20})
+	if err != nil {
+		return fmt.Errorf("start the bus: %w", err)
+	}
+	s.Start()
+	if !s.ReadyForConnections(connectWait) {
+		s.Shutdown()
+		return errors.New("start the bus: it did not get ready")
+	}
+	b.server = s
+	if b.Conn, err = nats.Connect("", append(opts, nats.InProcessServer(s))...); err != nil {
+		s.Shutdown()
+		return fmt.Errorf("connect to the bus: %w", err)
+	}
+	return nil
+}
+
+// Alone says that no other instance can be on this bus.
+func (b *Bus) Alone() bool { return b.server != nil }
+
+// OnLost asks to be told when another instance has gone silent or has said
+// farewell. It must be called before the first message comes, and f must not
+// block.
+func (b *Bus) OnLost(f func(instance string)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lost = append(b.lost, f)
+}
+
+// Lives says whether another instance was heard of lately.
+func (b *Bus) Lives(instance string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, ok := b.peers[instance]
+	return ok || instance == b.Instance
+}
+
+// Peers are the other instances that were heard of lately.
+func (b *Bus) Peers() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := make([]string, 0, len(b.peers))
+	for name := range b.peers {
+		out = append(out, name)
+	}
+	return out
+}
+
+// startPulse says that this instance lives, and watches that the others do.
+func (b *Bus) startPulse() error {
+	_, err := b.Subscribe(pulseSubject, func(m *nats.Msg) {
+		name := string(m.Data)
+		if name == b.Instance {
+			return
+		}
+		if m.Header.Get("farewell") != "" {
+			b.forget(name)
+			return
+		}
+		b.mu.Lock()
+		b.peers[name] = time.Now()
+		b.mu.Unlock()
+	})
+	if err != nil {
+		return fmt.Errorf("listen for other instances: %w", err)
+	}
+	b.done.Go(func() {
+		tick := time.NewTicker(pulse)
+		defer tick.Stop()
+		for {
+			if b.IsConnected() {
+				b.Publish(pulseSubject, []byte(b.Instance)) //nolint:errcheck // the next pulse tries again
+			}
+			select {
+			case <-tick.C:
+				b.bury()
+			case <-b.stop:
+				return
+			}
+		}
+	})
+	return nil
+}
+
+// bury forgets the instances that have been silent for too long.
+func (b *Bus) bury() {
+	now := time.Now()
+	var gone []string
+	b.mu.Lock()
+	for name, heard := range b.peers {
+		if now.Sub(heard) > silence {
+			gone = append(gone, name)
+		}
+	}
+	b.mu.Unlock()
+	for _, name := range gone {
+		b.forget(name)
+	}
+}
+
+func (b *Bus) forget(name string) {
+	b.mu.Lock()
+	delete(b.peers, name)
+	lost := b.lost
+	b.mu.Unlock()
+	b.log.Info("another instance is gone", "instance", name)
+	for _, f := range lost {
+		f(name)
+	}
+}
+
+// Close says farewell and disconnects. What was published before is sent.
+func (b *Bus) Close() {
+	close(b.stop)
+	b.done.Wait()
+	if !b.Alone() && b.IsConnected() {
+		m := nats.NewMsg(pulseSubject)
+		m.Data = []byte(b.Instance)
+		m.Header.Set("farewell", "1")
+		b.PublishMsg(m)             //nolint:errcheck // they notice the silence anyway
+		b.FlushTimeout(time.Second) //nolint:errcheck // as above
+	}
+	b.Conn.Close()
+	if b.server != nil {
+		b.server.Shutdown()
+		b.server.WaitForShutdown()
+	}
+}

@@ -1,0 +1,159 @@
+// Package config is the server's settings: one typed tree that is filled from
+// defaults, a YAML file, the environment and the command line.
+//
+// The struct tags below are the only place where a setting is described. Its
+// environment variable, its flag, the commented default file, the manual's table
+// and the checks of ranges and choices are all made from them. The tags are
+//
+//	key      name in the file; the path is the names joined by dots
+//	default  text of the default; empty means the zero value
+//	doc      what it does, for the person who runs the server
+//	min, max smallest and largest value, in the text form of the type
+//	oneof    the allowed values, separated by commas
+//	secret   "true": never printed, and can be read from a file of its own
+//	path     "true": a file or folder; "~" and relative paths are resolved
+//
+// What is not known is an error: a misspelt key that is silently ignored costs
+// its owner an evening.
+package config
+
+import (
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+)
+
+// Config is every setting of the server. A Config that [Load] returned is valid,
+// its paths are absolute, and it is not written to again: it may be read from
+// any goroutine.
+type Config struct {
+	Listen    string   `key:"listen" default:"127.0.0.1:3000" doc:"Address and port that the server listens on; :3000 means every address of this machine."`
+	PublicURL string   `key:"public_url" doc:"Address under which the outside reaches this server, such as https://board.example.org; empty means it is not known."`
+	Data      string   `key:"data" path:"true" doc:"Folder that holds everything the server keeps; empty means patchbay in the platform's data home (Linux ~/.local/share/patchbay, macOS ~/Library/Application Support/Patchbay, Windows %LocalAppData%\\Patchbay)."`
+	Lang      string   `key:"lang" default:"zh" oneof:"zh,en" doc:"Language for people whose device does not tell theirs."`
+	Secret    string   `key:"secret" secret:"true" doc:"Key of at least 32 bytes, as hex or base64, that seals the credentials kept for other services; empty means one is made and kept in the data folder. Several instances need the same one."`
+	Proxies   []string `key:"proxies" doc:"Addresses or ranges of reverse proxies whose X-Forwarded-For and X-Forwarded-Proto are believed, such as 127.0.0.1 or 10.0.0.0/8; empty means none."`
+
+	Log      Log      `key:"log" doc:"What the server writes to standard error about its work."`
+	Database Database `key:"database" doc:"Where accounts, bots, devices and traces are kept."`
+	Bus      Bus      `key:"bus" doc:"How several instances reach one another. One instance alone needs nothing here."`
+	TLS      TLS      `key:"tls" doc:"Serve https directly. Leave both empty behind a reverse proxy."`
+	Limits   Limits   `key:"limits" doc:"Bounds that protect the server from too much at once."`
+	Turn     Turn     `key:"turn" doc:"How long a question and its answer may take."`
+	Lingzhu  Lingzhu  `key:"lingzhu" doc:"Rokid glasses through the Lingzhu platform."`
+	Fetch    Fetch    `key:"fetch" doc:"Downloads of pictures whose addresses came from outside. Loopback and private addresses are refused unless allow_nets has them."`
+	Trace    Trace    `key:"trace" doc:"Records of turns and calls: who, when, how long, how it ended."`
+	History  History  `key:"history" doc:"What bots are told about earlier turns of a conversation."`
+	Media    Media    `key:"media" doc:"Pictures that came in with a question."`
+	Metrics  Metrics  `key:"metrics" doc:"Numbers for Prometheus."`
+}
+
+// Log says what is logged, and how.
+type Log struct {
+	Level  string `key:"level" default:"info" oneof:"debug,info,warn,error" doc:"Least important messages that are logged."`
+	Format string `key:"format" default:"text" oneof:"text,json" doc:"Form of a log line."`
+}
+
+// Database says where rows are kept.
+type Database struct {
+	URL      string `key:"url" secret:"true" doc:"PostgreSQL to use, as postgres://user:password@host/name; empty means SQLite in the data folder."`
+	MaxConns int    `key:"max_conns" default:"10" min:"1" max:"1000" doc:"Most connections that this instance opens to PostgreSQL."`
+}
+
+// Bus says how instances reach one another.
+type Bus struct {
+	URL  string `key:"url" secret:"true" doc:"NATS servers, comma separated, such as nats://host:4222; empty means this instance is alone."`
+	Name string `key:"name" doc:"Name of this instance, to which a random ending is added; empty means a name made up at start."`
+	Cert string `key:"cert" path:"true" doc:"File with the certificate that this instance shows to NATS."`
+	Key  string `key:"key" path:"true" doc:"File with the private key of that certificate."`
+	CA   string `key:"ca" path:"true" doc:"File with the certificates that NATS servers are checked against; empty means the system's."`
+}
+
+// TLS names the files that https is served with. Both are set, or neither is.
+type TLS struct {
+	Cert string `key:"cert" path:"true" doc:"File with the certificate chain that is shown to callers."`
+	Key  string `key:"key" path:"true" doc:"File with the private key of that certificate."`
+}
+
+// Limits bounds what callers can ask for.
+type Limits struct {
+	AuthFailures int  `key:"auth_failures" default:"10" min:"1" max:"100000" doc:"Wrong keys or passwords per minute and address before further attempts are refused."`
+	Body         Size `key:"body" default:"1MiB" min:"1KiB" max:"64MiB" doc:"Largest request body without pictures."`
+	BodyImages   Size `key:"body_images" default:"8MiB" min:"1KiB" max:"256MiB" doc:"Largest request body that may carry pictures."`
+	Turns        int  `key:"turns" default:"2000" min:"1" max:"1000000" doc:"Most turns that this instance answers at once, over all bots."`
+}
+
+// Turn says how long the parts of a turn may take.
+type Turn struct {
+	FirstPiece time.Duration `key:"first_piece" default:"55s" min:"100ms" max:"10m" doc:"Longest wait for the first piece of an answer."`
+	Idle       time.Duration `key:"idle" default:"60s" min:"100ms" max:"1h" doc:"Longest silence between two pieces of an answer."`
+	Late       time.Duration `key:"late" default:"10m" min:"100ms" max:"1d" doc:"How long a bot may go on after the person stopped waiting, so that the answer can be told later."`
+	Heartbeat  time.Duration `key:"heartbeat" default:"7s" min:"100ms" max:"1m" doc:"How often a waiting connection is sent a sign of life."`
+	Grace      time.Duration `key:"grace" default:"45s" min:"100ms" max:"10m" doc:"How long a bot that lost its connection is waited for before it counts as offline."`
+}
+
+// Lingzhu is how glasses on the Lingzhu platform are served.
+type Lingzhu struct {
+	ErrorStyle    string        `key:"error_style" default:"sse" oneof:"sse,http" doc:"How a refused request is told: sse answers 200 with a sentence that the glasses show, http answers with a status code."`
+	QuietStart    bool          `key:"quiet_start" default:"false" doc:"Send nothing before the first piece of an answer, for platforms that would ignore a navigation command after it."`
+	WaitingText   string        `key:"waiting_text" doc:"Sentence that is shown when an answer takes long; empty means none."`
+	WaitingAfter  time.Duration `key:"waiting_after" default:"8s" min:"100ms" max:"10m" doc:"How long to wait before that sentence is shown."`
+	Binding       bool          `key:"binding" default:"true" doc:"Let glasses bind themselves to a bot by looking at its QR code."`
+	PushURL       string        `key:"push_url" default:"https://rcs.rokid.com" doc:"Address of the platform's service that shows messages on glasses; empty means nothing is pushed."`
+	ImagesPerHour int           `key:"images_per_hour" default:"60" min:"1" max:"100000" doc:"Most pictures that one wearer may send in an hour."`
+}
+
+// Fetch bounds downloads of addresses that came from outside.
+type Fetch struct {
+	AllowHosts []string      `key:"allow_hosts" doc:"Hosts that may be asked: names, addresses, or *.example.org for every name beneath one; empty means any."`
+	AllowNets  []string      `key:"allow_nets" doc:"Addresses or ranges that may be fetched although they are private, such as 192.168.1.0/24."`
+	MaxBytes   Size          `key:"max_bytes" default:"5MiB" min:"1KiB" max:"20MiB" doc:"Largest download."`
+	Timeout    time.Duration `key:"timeout" default:"15s" min:"100ms" max:"5m" doc:"Longest time for one download."`
+}
+
+// Trace says what is recorded of turns and calls.
+type Trace struct {
+	Keep    time.Duration `key:"keep" default:"7d" min:"1h" max:"3650d" doc:"How long records are kept."`
+	Content bool          `key:"content" default:"false" doc:"Also record what was said, unless the owner of a bot decided otherwise for it."`
+}
+
+// History says how much of a conversation is kept for bots.
+type History struct {
+	Keep  time.Duration `key:"keep" default:"30d" min:"1h" max:"3650d" doc:"How long a conversation is kept after its last turn."`
+	Turns int           `key:"turns" default:"20" min:"1" max:"1000" doc:"Most earlier turns that a bot is given."`
+}
+
+// Media says how long pictures are kept.
+type Media struct {
+	Keep time.Duration `key:"keep" default:"1h" min:"1m" max:"30d" doc:"How long a picture is kept and its address works."`
+}
+
+// Metrics says who may read the numbers.
+type Metrics struct {
+	Listen string `key:"listen" doc:"Address and port for /metrics alone; empty means it is served with everything else."`
+	Open   bool   `key:"open" default:"false" doc:"Let anyone read /metrics; otherwise only loopback and holders of a key."`
+}
+
+// Default is the configuration of a server that was told nothing. Its Data is
+// the platform's data home as this process's environment has it, or empty when
+// there is none.
+func Default() *Config {
+	c := fill(defaults())
+	settle(c, newLayer(envMap(os.Environ())))
+	return c
+}
+
+// String is the configuration as YAML, with secrets masked, so that a Config
+// that ends up in a message by accident gives nothing away.
+func (c Config) String() string {
+	var b strings.Builder
+	_ = c.WriteEffective(&b) // a strings.Builder takes everything
+	return b.String()
+}
+
+// GoString is String: %#v must not print secrets either.
+func (c Config) GoString() string { return c.String() }
+
+// LogValue is the configuration for a log line, with secrets masked.
+func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }

@@ -1,0 +1,56 @@
+package config
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const day = 24 * time.Hour
+
+var errDuration = errors.New("not a duration such as 7s, 10m or 30d")
+
+// ParseDuration reads a duration as Go writes it ("55s", "1h30m"), with days
+// allowed in front ("30d", "1d12h"). A day is 24 hours. Days have no sign and
+// no fraction.
+func ParseDuration(text string) (time.Duration, error) {
+	text = strings.TrimSpace(text)
+	days, rest, found := strings.Cut(text, "d")
+	if !found {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return 0, errDuration
+		}
+		return d, nil
+	}
+	n, err := strconv.ParseUint(days, 10, 32)
+	if err != nil || n > uint64(math.MaxInt64/day) {
+		return 0, errDuration
+	}
+	total := time.Duration(n) * day
+	if rest == "" {
+		return total, nil
+	}
+	d, err := time.ParseDuration(rest)
+	if err != nil || d < 0 || d > math.MaxInt64-total {
+		return 0, errDuration
+	}
+	return total + d, nil
+}
+
+// formatDuration writes a duration the short way: 7d rather than 168h0m0s.
+func formatDuration(d time.Duration) string {
+	if d > 0 && d%day == 0 {
+		return strconv.FormatInt(int64(d/day), 10) + "d"
+	}
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}

@@ -1,0 +1,205 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/knadh/koanf/providers/confmap"
+	"github.com/knadh/koanf/v2"
+)
+
+// Sources is where settings come from. What stands later overrides what stands
+// earlier: defaults, file, environment, flags.
+type Sources struct {
+	// File is the YAML file. If it is empty, $PATCHBAY_CONFIG names it; if that
+	// is empty too, it is patchbay.yaml in the data folder, if there is one.
+	File string
+	// Env is the environment as os.Environ has it. A variable with an empty
+	// value counts as not given. Nil means no environment at all.
+	Env []string
+	// Flags is the text of the flags that were given, by [Key].Path.
+	Flags map[string]string
+}
+
+// Origin tells which source a value came from.
+type Origin struct {
+	// Path is the key's path.
+	Path string
+	// Name is the file, the environment variable or the flag.
+	Name string
+	// Line is the line in the file, 0 for the other sources.
+	Line int
+}
+
+// Where is the place in words: "line 3 of /etc/patchbay.yaml",
+// "PATCHBAY_LISTEN" or "--listen".
+func (o Origin) Where() string {
+	if o.Line > 0 {
+		return "line " + strconv.Itoa(o.Line) + " of " + o.Name
+	}
+	return o.Name
+}
+
+// Load reads all sources and returns the configuration, and for each key that
+// is not at its default where its value was given, in the order of [Keys]. It
+// reads the configuration file and the files that secrets are kept in, and
+// touches nothing else.
+//
+// The error is [Problems]: everything that is wrong, not only the first.
+func Load(s Sources) (*Config, []Origin, error) {
+	env := envMap(s.Env)
+	flags := newLayer(env)
+	flags.readFlags(s.Flags)
+	vars := newLayer(env)
+	vars.readEnv()
+	file := newLayer(env)
+	file.readFile(fileName(s.File, env, flags, vars))
+
+	layers := []*layer{file, vars, flags}
+	all := []map[string]any{defaults()}
+	origins := map[string]Origin{}
+	var problems Problems
+	for _, l := range layers {
+		all = append(all, l.values)
+		maps.Copy(origins, l.origins)
+		problems = append(problems, l.problems...)
+	}
+	c := fill(all...)
+	settle(c, vars)
+	given := problems
+	for _, p := range c.check() {
+		if given.about(p.Key) || given.about(p.Key+fileKey) {
+			continue // what was checked is not what was meant
+		}
+		if o, ok := origins[p.Key]; ok {
+			p.Where = o.Where()
+		}
+		problems = append(problems, p)
+	}
+	if err := problems.err(); err != nil {
+		return nil, nil, err
+	}
+	return c, inOrder(origins), nil
+}
+
+// fill makes a Config of layers of values by path; later ones win. The values
+// have the types of the fields already, so that it cannot fail for any input.
+func fill(layers ...map[string]any) *Config {
+	k := koanf.New(".")
+	for _, l := range layers {
+		if err := k.Load(confmap.Provider(l, "."), nil); err != nil {
+			panic(fmt.Sprintf("config: cannot merge: %v", err))
+		}
+	}
+	c := new(Config)
+	if err := k.UnmarshalWithConf("", c, koanf.UnmarshalConf{Tag: "key"}); err != nil {
+		panic(fmt.Sprintf("config: cannot fill: %v", err))
+	}
+	return c
+}
+
+func defaults() map[string]any {
+	values := make(map[string]any, len(known.keys))
+	for _, k := range known.keys {
+		values[k.Path] = k.must(k.Default)
+	}
+	return values
+}
+
+// settle finishes values whose final form depends on others or on the machine.
+func settle(c *Config, vars *layer) {
+	if c.Data == "" {
+		c.Data = vars.absolute(dataHome(vars.env))
+	}
+	// Paths are appended to these.
+	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
+	c.Lingzhu.PushURL = strings.TrimRight(c.Lingzhu.PushURL, "/")
+}
+
+func inOrder(origins map[string]Origin) []Origin {
+	list := make([]Origin, 0, len(origins))
+	for _, k := range known.keys {
+		if o, ok := origins[k.Path]; ok {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+// layer collects what one source gives.
+type layer struct {
+	values   map[string]any
+	origins  map[string]Origin
+	problems Problems
+	env      map[string]string
+	// base is the folder that relative paths start from; empty means the
+	// working folder.
+	base string
+}
+
+func newLayer(env map[string]string) *layer {
+	return &layer{values: map[string]any{}, origins: map[string]Origin{}, env: env}
+}
+
+// give takes the text of a key's value.
+func (l *layer) give(k *Key, text string, o Origin) {
+	o.Path = k.Path
+	if first, twice := l.origins[k.Path]; twice {
+		l.problems.add(k.Path, o.Where(), "was given before, by "+first.Where(), "keep one of the two")
+		return
+	}
+	l.origins[k.Path] = o
+	value, ok := k.parse(text)
+	if !ok {
+		fault := "is " + show(text)
+		if k.Secret {
+			fault = "has a value of the wrong form"
+		}
+		l.problems.add(k.Path, o.Where(), fault, "give "+k.wanted())
+		return
+	}
+	if k.Type == Path {
+		value = l.absolute(text)
+	}
+	l.values[k.Path] = value
+}
+
+// giveFile takes the name of the file that holds a secret key's value.
+func (l *layer) giveFile(k *Key, path string, o Origin) {
+	if !printable(path) || path == "" {
+		l.problems.add(k.Path+fileKey, o.Where(), "is "+show(path), "give "+want[Path])
+		return
+	}
+	text, fault := readSecret(l.absolute(path))
+	if fault != "" {
+		l.problems.add(k.Path+fileKey, o.Where(), "names "+name(path)+", which "+fault,
+			"name a file that holds the value and that this account may read")
+		return
+	}
+	l.give(k, text, o)
+}
+
+// secretTwin is the key whose value can be read from a file that is named under
+// path, or nil.
+func secretTwin(path string) *Key {
+	of, cut := strings.CutSuffix(path, fileKey)
+	if k := known.byPath[of]; cut && k != nil && k.Secret {
+		return k
+	}
+	return nil
+}
+
+func (l *layer) readFlags(flags map[string]string) {
+	for _, path := range slices.Sorted(maps.Keys(flags)) {
+		if k := known.byPath[path]; k != nil {
+			l.give(k, flags[path], Origin{Name: k.Flag})
+		} else if k := secretTwin(path); k != nil {
+			l.giveFile(k, flags[path], Origin{Name: k.Flag + fileFlag})
+		} else {
+			l.problems.add(name(path), "", "is no known key", suggest(path, pathNames()))
+		}
+	}
+}

@@ -1,0 +1,264 @@
+package config
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	// minSecret is how many bytes of the secret keep guessing hopeless.
+	minSecret = 32
+	// maxHost is the longest host name that DNS has.
+	maxHost = 253
+	// maxItems bounds the problems of one list; its owner has understood by then.
+	maxItems = 10
+)
+
+// Validate returns [Problems] with everything that is out of range or
+// contradicts itself, or nil. It looks at nothing but c: whether files and
+// servers exist is found out by whoever uses them.
+func (c *Config) Validate() error { return c.check().err() }
+
+func (c *Config) check() Problems {
+	p := &Problems{}
+	c.checkRanges(p)
+	c.checkServer(p)
+	c.checkInstances(p)
+	c.checkTimes(p)
+	c.checkOutside(p)
+	return *p
+}
+
+// checkRanges checks what the tags say.
+func (c *Config) checkRanges(p *Problems) {
+	for _, k := range known.keys {
+		v := k.of(c)
+		if len(k.oneOf) > 0 && !slices.Contains(k.oneOf, v.(string)) {
+			p.add(k.Path, "", "is "+show(v.(string)), "give "+k.wanted())
+		}
+		if k.min != nil && (number(v) < number(k.min) || number(v) > number(k.max)) {
+			p.add(k.Path, "", "is "+k.text(v), "give "+k.wanted())
+		}
+	}
+}
+
+// number is the value of any of the integer types.
+func number(v any) int64 { return reflect.ValueOf(v).Int() }
+
+func (c *Config) checkServer(p *Problems) {
+	checkAddress(p, "listen", c.Listen)
+	if c.Metrics.Listen != "" {
+		checkAddress(p, "metrics.listen", c.Metrics.Listen)
+		if c.Metrics.Listen == c.Listen && !strings.HasSuffix(c.Listen, ":0") {
+			p.add("metrics.listen", "", "is the same as listen", "give another port, or leave it empty to serve /metrics with everything else")
+		}
+	}
+	if c.PublicURL != "" && !isOrigin(c.PublicURL) {
+		p.add("public_url", "", "is "+show(c.PublicURL), "give scheme, host and port alone, such as https://board.example.org")
+	}
+	if c.Data == "" {
+		p.add("data", "", "is not given and this account has no home folder", "give the data folder, such as --data /var/lib/patchbay")
+	}
+	if c.Secret != "" {
+		if fault := secretFault(c.Secret); fault != "" {
+			p.add("secret", "", fault, `give what "openssl rand -hex 32" prints`)
+		}
+	}
+	checkPair(p, "tls.cert", c.TLS.Cert, "tls.key", c.TLS.Key)
+	checkPrefixes(p, "proxies", c.Proxies)
+	if c.Limits.BodyImages < c.Limits.Body {
+		p.add("limits.body_images", "", "is smaller than limits.body, which is "+c.Limits.Body.String(), "give at least that")
+	}
+}
+
+func (c *Config) checkInstances(p *Problems) {
+	if u := c.Database.URL; u != "" && !hasScheme(u, "postgres", "postgresql") {
+		p.add("database.url", "", "is no PostgreSQL address", "give postgres://user:password@host/name, or leave it empty for SQLite")
+	}
+	checkPair(p, "bus.cert", c.Bus.Cert, "bus.key", c.Bus.Key)
+	if c.Bus.Name != "" && !instanceName.MatchString(c.Bus.Name) {
+		p.add("bus.name", "", "is "+show(c.Bus.Name), "give up to 64 letters, digits, dashes and underscores")
+	}
+	if c.Bus.URL == "" {
+		for _, f := range []struct{ key, value string }{{"bus.cert", c.Bus.Cert}, {"bus.ca", c.Bus.CA}} {
+			if f.value != "" {
+				p.add(f.key, "", "is given without bus.url", "give the address of NATS, or take it out")
+			}
+		}
+		return
+	}
+	for server := range strings.SplitSeq(c.Bus.URL, ",") {
+		if !isBusURL(strings.TrimSpace(server)) {
+			p.add("bus.url", "", "is no list of NATS servers", "give nats://host:4222, or several with commas between")
+			break
+		}
+	}
+	// Each of several instances would keep its own SQLite and its own key, and
+	// find nothing of what the others keep.
+	if c.Database.URL == "" {
+		p.add("bus.url", "", "is given without database.url", "give the PostgreSQL that the instances share, or take bus.url out")
+	}
+	if c.Secret == "" {
+		p.add("secret", "", "is not given although bus.url is", "give all instances the same secret")
+	}
+}
+
+func (c *Config) checkTimes(p *Problems) {
+	t := c.Turn
+	if t.Heartbeat >= t.FirstPiece || t.Heartbeat >= t.Idle {
+		p.add("turn.heartbeat", "", "is "+formatDuration(t.Heartbeat), "give less than turn.first_piece ("+
+			formatDuration(t.FirstPiece)+") and turn.idle ("+formatDuration(t.Idle)+")")
+	}
+	if l := c.Lingzhu; l.WaitingText != "" && l.WaitingAfter >= t.FirstPiece {
+		p.add("lingzhu.waiting_after", "", "is "+formatDuration(l.WaitingAfter), "give less than turn.first_piece ("+
+			formatDuration(t.FirstPiece)+"), or lingzhu.waiting_text is never shown")
+	}
+}
+
+func (c *Config) checkOutside(p *Problems) {
+	if u := c.Lingzhu.PushURL; u != "" && !isWebURL(u) {
+		p.add("lingzhu.push_url", "", "is "+show(u), "give an address such as https://rcs.rokid.com, or leave it empty")
+	}
+	checkItems(p, "fetch.allow_hosts", c.Fetch.AllowHosts, isHostPattern, "hosts such as media.example.org, *.example.org or 192.168.1.7")
+	checkPrefixes(p, "fetch.allow_nets", c.Fetch.AllowNets)
+}
+
+// instanceName keeps to what can stand in a subject of the bus.
+var instanceName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// hostPattern is a host name whose last label begins with a letter, so that a
+// misspelt address cannot pass for one.
+var hostPattern = regexp.MustCompile(`^(?i:(\*\.)?([a-z0-9_]([a-z0-9_-]{0,62})\.)*[a-z]([a-z0-9-]{0,62}))$`)
+
+func isHostPattern(text string) bool {
+	if a, err := netip.ParseAddr(text); err == nil {
+		return a.Zone() == ""
+	}
+	return len(text) <= maxHost && hostPattern.MatchString(text)
+}
+
+func checkAddress(p *Problems, key, addr string) {
+	host, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil || strings.ContainsAny(host, " /@") {
+		p.add(key, "", "is "+show(addr), "give address and port such as 127.0.0.1:3000, or :3000 for every address")
+	}
+}
+
+// checkPair refuses one of two that only make sense together.
+func checkPair(p *Problems, keyA, a, keyB, b string) {
+	switch {
+	case a != "" && b == "":
+		p.add(keyA, "", "is given without "+keyB, "give both, or neither")
+	case a == "" && b != "":
+		p.add(keyB, "", "is given without "+keyA, "give both, or neither")
+	}
+}
+
+func checkPrefixes(p *Problems, key string, texts []string) {
+	checkItems(p, key, texts, func(text string) bool {
+		_, err := ParsePrefix(text)
+		return err == nil
+	}, "addresses or ranges such as 192.168.1.7 or 10.0.0.0/8")
+}
+
+func checkItems(p *Problems, key string, items []string, valid func(string) bool, wanted string) {
+	wrong := 0
+	for _, item := range items {
+		if valid(item) {
+			continue
+		}
+		if wrong++; wrong > maxItems {
+			p.add(key, "", "holds more that is wrong", "give "+wanted)
+			return
+		}
+		p.add(key, "", "holds "+show(item), "give "+wanted)
+	}
+}
+
+// hasScheme looks no further than the scheme: what follows has forms that only
+// the driver knows, such as several hosts.
+func hasScheme(address string, schemes ...string) bool {
+	scheme, rest, ok := strings.Cut(address, "://")
+	return ok && rest != "" && slices.Contains(schemes, strings.ToLower(scheme))
+}
+
+func isBusURL(text string) bool {
+	if !hasScheme(text, "nats", "tls", "ws", "wss") {
+		return false
+	}
+	u, err := url.Parse(text)
+	return err == nil && u.Hostname() != ""
+}
+
+func isWebURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") &&
+		u.Hostname() != "" && u.User == nil && u.RawQuery == "" && !u.ForceQuery && u.Fragment == ""
+}
+
+// isOrigin allows no path: pages and devices are served from the root.
+func isOrigin(text string) bool {
+	u, err := url.Parse(text)
+	return isWebURL(text) && err == nil && u.Path == ""
+}
+
+// ParsePrefix reads a range ("10.0.0.0/8") or a single address ("10.1.2.3"),
+// which becomes a range of one. Host bits are cleared. Zones and IPv4 addresses
+// in IPv6 form are errors, because no connection's address would be in them.
+func ParsePrefix(text string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(text)
+	if err != nil {
+		var a netip.Addr
+		if a, err = netip.ParseAddr(text); err == nil && a.Zone() != "" {
+			err = errors.New("zone")
+		}
+		p = netip.PrefixFrom(a, a.BitLen())
+	}
+	if err != nil || p.Addr().Is4In6() {
+		return netip.Prefix{}, fmt.Errorf("%s is no address or range", show(text))
+	}
+	return p.Masked(), nil
+}
+
+// ParsePrefixes is [ParsePrefix] for a whole list, such as [Config].Proxies.
+func ParsePrefixes(texts []string) ([]netip.Prefix, error) {
+	list := make([]netip.Prefix, 0, len(texts))
+	for _, text := range texts {
+		p, err := ParsePrefix(text)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, p)
+	}
+	return list, nil
+}
+
+// secretFault says what is wrong with a secret, without repeating it. Hex and
+// base64 are asked for because what people make up themselves can be guessed.
+func secretFault(text string) string {
+	key, err := hex.DecodeString(text)
+	if err != nil {
+		text = strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(text, "="))
+		key, err = base64.RawStdEncoding.DecodeString(text)
+	}
+	switch {
+	case err != nil:
+		return "is neither hex nor base64"
+	case len(key) < minSecret:
+		return fmt.Sprintf("is shorter than %d bytes", minSecret)
+	}
+	return ""
+}

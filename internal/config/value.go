@@ -1,0 +1,144 @@
+package config
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// want says which form a value of the type has, after "give ".
+var want = map[Type]string{
+	Text:     "text on one line, without control characters",
+	Path:     "a path on one line, without control characters",
+	Number:   "a whole number such as 10",
+	Bool:     "true or false",
+	Duration: "a duration such as 7s, 10m or 30d",
+	Bytes:    "a size such as 512KiB or 8MiB",
+	List:     "values separated by commas, without control characters",
+}
+
+// wanted is the form of the key's values in words.
+func (k *Key) wanted() string {
+	if len(k.oneOf) > 0 {
+		return k.Range
+	}
+	if k.Range != "" {
+		return want[k.Type] + ", from " + k.Range
+	}
+	return want[k.Type]
+}
+
+// parse turns the text form of a value into its type. Ranges and choices are
+// checked later, by Validate.
+func (k *Key) parse(text string) (value any, ok bool) {
+	if !printable(text) {
+		return nil, false
+	}
+	switch k.Type {
+	case Number:
+		n, err := strconv.Atoi(strings.TrimSpace(text))
+		return n, err == nil
+	case Bool:
+		return parseBool(text)
+	case Duration:
+		d, err := ParseDuration(text)
+		return d, err == nil
+	case Bytes:
+		s, err := ParseSize(text)
+		return s, err == nil
+	case List:
+		return splitList(text), true
+	case Path:
+		return text, true
+	}
+	for _, choice := range k.oneOf {
+		if strings.EqualFold(choice, strings.TrimSpace(text)) {
+			return choice, true
+		}
+	}
+	return text, true
+}
+
+func parseBool(text string) (value, ok bool) {
+	switch strings.ToLower(strings.TrimSpace(text)) {
+	case "true", "yes", "on", "1":
+		return true, true
+	case "false", "no", "off", "0":
+		return false, true
+	}
+	return false, false
+}
+
+// splitList never returns nil, so that equal configurations are deeply equal.
+func splitList(text string) []string {
+	list := []string{}
+	for item := range strings.SplitSeq(text, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			list = append(list, item)
+		}
+	}
+	return list
+}
+
+// text is the text form of a value; parse reads it back.
+func (k *Key) text(value any) string {
+	switch v := value.(type) {
+	case string:
+		return v
+	case int:
+		return strconv.Itoa(v)
+	case bool:
+		return strconv.FormatBool(v)
+	case time.Duration:
+		return formatDuration(v)
+	case Size:
+		return v.String()
+	case []string:
+		return strings.Join(v, ", ")
+	}
+	panic("config: " + k.Path + " has a type that no setting can have")
+}
+
+// printable says whether a text can stand on one line of YAML as it is.
+func printable(text string) bool {
+	if !utf8.ValidString(text) {
+		return false
+	}
+	for _, r := range text {
+		switch {
+		case unicode.IsControl(r), r == '\u2028', r == '\u2029', r == '\ufeff', r&0xfffe == 0xfffe:
+			return false
+		}
+	}
+	return true
+}
+
+// maxShown is how much of a wrong value a problem quotes.
+const maxShown = 60
+
+// show quotes a value, or what one can see of it.
+func show(text string) string {
+	if len(text) > maxShown {
+		cut := maxShown
+		for cut > 0 && !utf8.RuneStart(text[cut]) {
+			cut--
+		}
+		return strconv.Quote(text[:cut]) + "…"
+	}
+	return strconv.Quote(text)
+}
+
+// name writes a key as it was given, quoted if it holds anything unusual.
+func name(key string) string {
+	if key == "" || len(key) > maxShown {
+		return show(key)
+	}
+	for _, r := range key {
+		if r != '_' && r != '-' && r != '.' && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			return show(key)
+		}
+	}
+	return key
+}

@@ -1,0 +1,63 @@
+package observe
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// Addresses finds out from where a request comes.
+type Addresses struct {
+	// Proxies are the reverse proxies whose X-Forwarded-For is believed.
+	Proxies []netip.Prefix
+}
+
+// Of is the address of a request's client. Behind trusted proxies that is the
+// last address in X-Forwarded-For that is not a trusted proxy itself: what
+// stands before it was written by the client.
+func (a Addresses) Of(r *http.Request) netip.Addr {
+	at := socketAddress(r)
+	if !a.trusted(at) {
+		return at
+	}
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for i := len(hops) - 1; i >= 0; i-- {
+		hop, err := netip.ParseAddr(strings.TrimSpace(hops[i]))
+		if err != nil {
+			return at
+		}
+		at = hop.Unmap()
+		if !a.trusted(at) {
+			return at
+		}
+	}
+	return at
+}
+
+func (a Addresses) trusted(addr netip.Addr) bool {
+	for _, p := range a.Proxies {
+		if p.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// Forwarded says that a request came through a proxy, trusted or not, so that
+// its socket says nothing of where it is from.
+func Forwarded(r *http.Request) bool {
+	return r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("Forwarded") != ""
+}
+
+func socketAddress(r *http.Request) netip.Addr {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return addr.Unmap()
+}

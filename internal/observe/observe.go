@@ -1,0 +1,126 @@
+// Package observe is how an operator sees what goes on: logs, metrics, and an id
+// for each request that joins the two.
+package observe
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// NewLogger makes the process's logger. Level is debug, info, warn or error,
+// format is text or json.
+func NewLogger(w io.Writer, level, format string) *slog.Logger {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		l = slog.LevelInfo
+	}
+	o := &slog.HandlerOptions{Level: l}
+	var h slog.Handler = slog.NewTextHandler(w, o)
+	if format == "json" {
+		h = slog.NewJSONHandler(w, o)
+	}
+	return slog.New(withRequestID{h})
+}
+
+type requestIDKey struct{}
+
+// RequestID is the id of the request that ctx belongs to, or "".
+func RequestID(ctx context.Context) string {
+	id, _ := ctx.Value(requestIDKey{}).(string)
+	return id
+}
+
+// withRequestID adds the request's id to every line logged with its context.
+type withRequestID struct{ slog.Handler }
+
+func (h withRequestID) Handle(ctx context.Context, r slog.Record) error {
+	if id := RequestID(ctx); id != "" {
+		r.AddAttrs(slog.String("request", id))
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h withRequestID) WithAttrs(a []slog.Attr) slog.Handler {
+	return withRequestID{h.Handler.WithAttrs(a)}
+}
+func (h withRequestID) WithGroup(n string) slog.Handler { return withRequestID{h.Handler.WithGroup(n)} }
+
+// Requests gives each request an id (X-Request-Id in the answer), logs it
+// without its query, which may hold secrets, counts it by route, and turns a
+// panic into a plain 500.
+func Requests(log *slog.Logger, reg prometheus.Registerer, next http.Handler) http.Handler {
+	requests := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "patchbay_http_request_seconds",
+		Help:    "Time to serve an HTTP request, to the end of the answer.",
+		Buckets: []float64{.001, .005, .025, .1, .5, 2.5, 10, 60},
+	}, []string{"route", "status"})
+	reg.MustRegister(requests)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		id := uuid.Must(uuid.NewV7()).String()
+		w.Header().Set("X-Request-Id", id)
+		r = r.WithContext(context.WithValue(r.Context(), requestIDKey{}, id))
+		rec := &recorder{ResponseWriter: w}
+		defer func() {
+			if p := recover(); p != nil {
+				if p == http.ErrAbortHandler {
+					panic(p)
+				}
+				log.ErrorContext(r.Context(), "a request panicked", "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+				if rec.status == 0 {
+					http.Error(rec, "internal error, request "+id, http.StatusInternalServerError)
+				}
+			}
+			took := time.Since(start)
+			requests.WithLabelValues(route(r), strconv.Itoa(rec.code())).Observe(took.Seconds())
+			log.DebugContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "status", rec.code(), "took", took)
+		}()
+		next.ServeHTTP(rec, r)
+	})
+}
+
+// route is the pattern that served the request: a bounded set, unlike paths.
+func route(r *http.Request) string {
+	if r.Pattern == "" {
+		return "none"
+	}
+	return r.Pattern
+}
+
+// recorder remembers the status of an answer. http.ResponseController reaches
+// what is below through Unwrap.
+type recorder struct {
+	http.ResponseWriter
+	status int
+}
+
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *recorder) Write(b []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	return r.ResponseWriter.Write(b)
+}
+
+func (r *recorder) code() int {
+	if r.status == 0 {
+		return http.StatusOK
+	}
+	return r.status
+}

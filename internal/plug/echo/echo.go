@@ -1,0 +1,98 @@
+// Package echo is a bot that says back what it was told, a character at a time.
+// It needs nothing, so it shows whether a way through the board works. A few
+// phrases make it send the device's commands.
+package echo
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"patchbay/internal/board"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+// Settings of an echo bot.
+type Settings struct {
+	// Pace is the pause between two characters.
+	Pace board.Duration `json:"pace,omitempty"`
+}
+
+// Kind is the kind of bot.
+func Kind() board.Kind {
+	return board.Kind{
+		Name:     "echo",
+		Settings: func() any { return new(Settings) },
+		Build: func(_ store.Bot, settings any) (talk.Bot, error) {
+			return &Bot{Pace: time.Duration(settings.(*Settings).Pace)}, nil
+		},
+	}
+}
+
+// Bot echoes.
+type Bot struct {
+	Pace time.Duration // between two characters; 0: none
+}
+
+// The phrases that are answered with a command.
+var phrases = []struct {
+	match   *regexp.Regexp
+	command func(words []string) talk.Command
+}{
+	{regexp.MustCompile(`(?i)^(?:拍照|拍一张照片?|take a photo)[。.!！]?$`), func([]string) talk.Command {
+		return talk.Command{Name: talk.CommandTakePhoto}
+	}},
+	{regexp.MustCompile(`(?i)^(?:导航到|navigate to )\s*(.+?)[。.!！]?$`), func(w []string) talk.Command {
+		return talk.Command{Name: talk.CommandNavigate, Args: map[string]string{"action": "open", "poi_name": w[1], "navi_type": "1"}}
+	}},
+	{regexp.MustCompile(`(?i)^(?:日程|remind me)\s+(\d{4}-\d\d-\d\d \d\d:\d\d)\s+(.+)$`), func(w []string) talk.Command {
+		return talk.Command{Name: talk.CommandCalendar, Args: map[string]string{"action": "create", "title": w[2], "start_time": w[1], "end_time": w[1]}}
+	}},
+	{regexp.MustCompile(`(?i)^(?:退出|再见|leave|goodbye)[。.!！]?$`), func([]string) talk.Command {
+		return talk.Command{Name: talk.CommandLeave}
+	}},
+}
+
+var sayPicture = talk.Say{Zh: "我看到一张图片（%s，%d 字节）。", En: "I see a picture (%s, %d bytes)."}
+
+// Answer says everything back.
+func (b *Bot) Answer(ctx context.Context, turn *talk.Turn, emit talk.Emit) error {
+	for _, p := range phrases {
+		words := p.match.FindStringSubmatch(strings.TrimSpace(turn.Text()))
+		if words == nil {
+			continue
+		}
+		if c := p.command(words); turn.Can(c.Name) {
+			return emit(talk.Do(c))
+		}
+	}
+	text := turn.Text()
+	for _, im := range turn.Images() {
+		text += sayPicture.In(turn.Lang, im.MIME, len(im.Data))
+	}
+	return b.spell(ctx, text, emit)
+}
+
+func (b *Bot) spell(ctx context.Context, text string, emit talk.Emit) error {
+	for len(text) > 0 {
+		_, n := utf8.DecodeRuneInString(text)
+		if err := emit(talk.Text(text[:n])); err != nil {
+			return fmt.Errorf("echo: %w", err)
+		}
+		text = text[n:]
+		if b.Pace > 0 && text != "" {
+			select {
+			case <-time.After(b.Pace):
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		} else if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
