@@ -37,10 +37,10 @@ type Options struct {
 
 	FirstPiece time.Duration // how long an asker waits for the first piece; 0: 55 s
 	Idle       time.Duration // … and for each next one; 0: 60 s
-	Late       time.Duration // how long a bot may go on when nobody waits; 0: 10 min, negative: not at all
+	Late       time.Duration // how long a bot may go on when nobody waits; 0: 10 min
 	Grace      time.Duration // how long a bot that was just connected is waited for; 0: 45 s
 	Turns      int           // turns at a time, on this instance; 0: 2,000
-	History    int           // how many earlier exchanges a bot is told; 0: 20, negative: none
+	History    int           // how many earlier exchanges a bot is told; 0: 20
 	MediaLife  time.Duration // how long a picture can be fetched by a bot; 0: 1 h
 	// KeepContent keeps questions and answers in traces, unless a bot's owner
 	// decided otherwise.
@@ -216,9 +216,6 @@ func (b *Board) look(ctx context.Context, turn *talk.Turn) (c circumstances, err
 		return c, talk.Fail(talk.Internal, "", err)
 	}
 	turn.History = nil
-	if b.History < 0 {
-		return c, nil
-	}
 	before, err := b.Store.Conversations.Last(ctx, turn.Bot, turn.Person, turn.Conversation, b.History)
 	if err != nil {
 		return c, talk.Fail(talk.Internal, "", err)

@@ -276,7 +276,7 @@ func (r *run) part(l *listener, outcome string, code talk.Code) {
 	heard := r.late[:r.told]
 	r.mu.Unlock()
 
-	patience := time.AfterFunc(max(r.board.Late, 0), func() { r.cancel(errTooLate) })
+	patience := time.AfterFunc(r.board.Late, func() { r.cancel(errTooLate) })
 	context.AfterFunc(r.ctx, func() { patience.Stop() })
 	defer close(r.parted)
 	r.board.finish(tr, nil, heard)

@@ -100,6 +100,7 @@ type Lingzhu struct {
 	WaitingText   string        `key:"waiting_text" doc:"Sentence that is shown when an answer takes long; empty means none."`
 	WaitingAfter  time.Duration `key:"waiting_after" default:"8s" min:"100ms" max:"10m" doc:"How long to wait before that sentence is shown."`
 	Binding       bool          `key:"binding" default:"true" doc:"Let glasses bind themselves to a bot by looking at its QR code."`
+	BindingHosts  []string      `key:"binding_hosts" default:"*.rokidcdn.com" doc:"Hosts from which photos of people who are not bound yet are fetched, as these people may be anybody; *.example.org means every name beneath it, an empty list any public host."`
 	PushURL       string        `key:"push_url" default:"https://rcs.rokid.com" doc:"Address of the platform's service that shows messages on glasses; empty means nothing is pushed."`
 	ImagesPerHour int           `key:"images_per_hour" default:"60" min:"1" max:"100000" doc:"Most pictures that one wearer may send in an hour."`
 }

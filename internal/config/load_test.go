@@ -135,7 +135,7 @@ func TestEveryKey(t *testing.T) {
 		"turn.first_piece": "20s", "turn.idle": "30s", "turn.late": "1h", "turn.heartbeat": "2s", "turn.grace": "9s",
 		"lingzhu.error_style": "http", "lingzhu.quiet_start": "true", "lingzhu.waiting_text": "正在思考…",
 		"lingzhu.waiting_after": "3s", "lingzhu.binding": "false", "lingzhu.push_url": "http://127.0.0.1:9", "lingzhu.images_per_hour": "5",
-		"fetch.allow_hosts": "*.example.org", "fetch.allow_nets": "192.168.0.0/16", "fetch.max_bytes": "1MiB", "fetch.timeout": "1s",
+		"fetch.allow_hosts": "*.example.org", "lingzhu.binding_hosts": "photos.example.org", "fetch.allow_nets": "192.168.0.0/16", "fetch.max_bytes": "1MiB", "fetch.timeout": "1s",
 		"trace.keep": "1d", "trace.content": "true", "history.keep": "2d", "history.turns": "1", "media.keep": "2h",
 		"metrics.listen": "127.0.0.1:9100", "metrics.open": "true",
 	}

@@ -130,6 +130,7 @@ func (c *Config) checkOutside(p *Problems) {
 		p.add("lingzhu.push_url", "", "is "+show(u), "give an address such as https://rcs.rokid.com, or leave it empty")
 	}
 	checkItems(p, "fetch.allow_hosts", c.Fetch.AllowHosts, isHostPattern, "hosts such as media.example.org, *.example.org or 192.168.1.7")
+	checkItems(p, "lingzhu.binding_hosts", c.Lingzhu.BindingHosts, isHostPattern, "hosts such as *.rokidcdn.com or media.example.org")
 	checkPrefixes(p, "fetch.allow_nets", c.Fetch.AllowNets)
 }
 
