@@ -53,7 +53,7 @@ func TestDefaults(t *testing.T) {
 		Limits:   Limits{AuthFailures: 10, Body: MiB, BodyImages: 8 * MiB, Turns: 2000},
 		Turn: Turn{FirstPiece: 55 * time.Second, Idle: time.Minute, Late: 10 * time.Minute,
 			Heartbeat: 7 * time.Second, Grace: 45 * time.Second},
-		Lingzhu: Lingzhu{ErrorStyle: "sse", WaitingAfter: 8 * time.Second, Binding: true,
+		Lingzhu: Lingzhu{ErrorStyle: "sse", WaitingAfter: 8 * time.Second, Binding: true, BindingHosts: []string{"*.rokidcdn.com"},
 			PushURL: "https://rcs.rokid.com", ImagesPerHour: 60},
 		Fetch:   Fetch{AllowHosts: []string{}, AllowNets: []string{}, MaxBytes: 5 * MiB, Timeout: 15 * time.Second},
 		Trace:   Trace{Keep: 168 * time.Hour},

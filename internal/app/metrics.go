@@ -1,0 +1,52 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"patchbay/internal/api"
+	"patchbay/internal/config"
+	"patchbay/internal/observe"
+)
+
+// metricsHandler shows the numbers to those who may see them.
+func metricsHandler(c *config.Config, reg *prometheus.Registry, control *api.Server, addresses observe.Addresses) http.Handler {
+	numbers := promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case c.Metrics.Listen != "":
+			http.NotFound(w, r)
+		case c.Metrics.Open, addresses.Of(r).IsLoopback() && !observe.Forwarded(r), control.Allows(r):
+			numbers.ServeHTTP(w, r)
+		default:
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "the numbers are for this machine, or for a key with scope operator or admin", http.StatusUnauthorized)
+		}
+	})
+}
+
+// serveMetrics serves the numbers at an address of their own, if there is one.
+func serveMetrics(ctx context.Context, c *config.Config, reg *prometheus.Registry) error {
+	if c.Metrics.Listen == "" {
+		<-ctx.Done()
+		return nil
+	}
+	l, err := net.Listen("tcp", c.Metrics.Listen)
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second}
+	defer context.AfterFunc(ctx, func() { s.Close() })()
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,35 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"patchbay/internal/store"
+)
+
+// purgeEvery is how often old rows are deleted.
+const purgeEvery = 10 * time.Minute
+
+// purge deletes what is old, until ctx ends.
+func purge(ctx context.Context, b *Base, log *slog.Logger) error {
+	tick := time.NewTicker(purgeEvery)
+	defer tick.Stop()
+	for {
+		now := time.Now()
+		n, err := b.Store.Purge(ctx, store.Limits{Traces: now.Add(-b.Config.Trace.Keep), Exchanges: now.Add(-b.Config.History.Keep), Now: now})
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			log.Error("old rows were not deleted", "error", err)
+		case n > 0:
+			log.Debug("old rows were deleted", "rows", n)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

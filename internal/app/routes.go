@@ -1,0 +1,68 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"patchbay/internal/bus"
+	"patchbay/internal/store"
+)
+
+// doors are what answers at the addresses that routes lists.
+type doors struct {
+	lingzhu, cable, media, api, metrics, ready http.Handler
+	version                                    string
+}
+
+// routes is the whole outside surface.
+func routes(d doors) *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.Handle("/sse/rokid", d.lingzhu)
+	mux.Handle("/metis/agent/api/sse", d.lingzhu)
+	mux.Handle("/cable", d.cable)
+	mux.Handle("GET /media/{token}", d.media)
+	mux.Handle("/api/v1/", d.api)
+	mux.Handle("GET /metrics", d.metrics)
+	mux.Handle("GET /readyz", d.ready)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]any{"ok": true, "status": "live"})
+	})
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		fmt.Fprintf(w, "Patchbay %s is running.\nGlasses ask at /sse/rokid, EyeClaw plugins connect to /cable.\n", d.version)
+	})
+	return mux
+}
+
+// readiness says whether the server can do its work.
+func readiness(ready *atomic.Bool, db *store.DB, messages *bus.Bus) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+		defer cancel()
+		failing := []string{}
+		if !ready.Load() {
+			failing = append(failing, "stopping")
+		}
+		if db.Ping(ctx) != nil {
+			failing = append(failing, "database")
+		}
+		if !messages.IsConnected() {
+			failing = append(failing, "bus")
+		}
+		status := http.StatusOK
+		if len(failing) > 0 {
+			status = http.StatusServiceUnavailable
+		}
+		writeJSON(w, status, map[string]any{"ready": len(failing) == 0, "failing": failing})
+	})
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(v) //nolint:errcheck // the caller has gone
+}

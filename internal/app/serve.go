@@ -1,0 +1,229 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sync/errgroup"
+
+	"patchbay/internal/account"
+	"patchbay/internal/api"
+	"patchbay/internal/board"
+	"patchbay/internal/bus"
+	"patchbay/internal/config"
+	"patchbay/internal/fetch"
+	"patchbay/internal/observe"
+	"patchbay/internal/plug/eyeclaw"
+	"patchbay/internal/plug/rokid"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+// drainLimit is how long running turns may take to end when the server stops.
+const drainLimit = 20 * time.Second
+
+// Options of [Serve] beside the configuration.
+type Options struct {
+	Version string
+	// Demo plugs in an echo bot and a key that everybody knows. The server must
+	// listen on loopback then, and keeps its data apart.
+	Demo bool
+	// Logs is where log lines go.
+	Logs io.Writer
+	// Ready is told the server's address once it answers. It may be nil.
+	Ready func(url string, b *Base)
+}
+
+// Serve runs the server until ctx ends, then drains and stops it.
+func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
+	log := observe.NewLogger(o.Logs, c.Log.Level, c.Log.Format)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+
+	// Listen first: a port that is taken is the commonest reason not to start.
+	listener, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", c.Listen, err)
+	}
+	defer listener.Close()
+	if o.Demo {
+		if c, err = demoConfig(c, listener.Addr()); err != nil {
+			return err
+		}
+	}
+
+	base, err := OpenBase(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, base.Close()) }()
+	if o.Demo {
+		if err := seedDemo(ctx, base); err != nil {
+			return err
+		}
+	}
+
+	messages, err := bus.Open(ctx, bus.Options{URL: c.Bus.URL, Name: c.Bus.Name, Cert: c.Bus.Cert, Key: c.Bus.Key, CA: c.Bus.CA, Logger: log})
+	if err != nil {
+		return err
+	}
+	defer messages.Close()
+
+	hub, err := board.New(board.Options{
+		Store: base.Store, Registry: base.Registry, Bus: messages, Logger: log, Registerer: registry,
+		FirstPiece: c.Turn.FirstPiece, Idle: c.Turn.Idle, Late: c.Turn.Late, Grace: c.Turn.Grace,
+		Turns: c.Limits.Turns, History: c.History.Turns, MediaLife: c.Media.Keep, KeepContent: c.Trace.Content,
+	})
+	if err != nil {
+		return err
+	}
+	defer hub.Close()
+
+	proxies, err := config.ParsePrefixes(c.Proxies)
+	if err != nil {
+		return err
+	}
+	addresses := observe.Addresses{Proxies: proxies}
+	guard := account.NewGuard(c.Limits.AuthFailures, nil)
+	photos, bindingPhotos, err := fetchers(c, log, registry)
+	if err != nil {
+		return err
+	}
+
+	glasses := rokid.New(rokid.Options{
+		Accounts: base.Accounts, Board: hub, Guard: guard, Photos: photos, BindingPhotos: bindingPhotos,
+		Logger: log, Registerer: registry, PublicURL: c.PublicURL, Lang: talk.Lang(c.Lang),
+		HTTPErrors: c.Lingzhu.ErrorStyle == "http", QuietStart: c.Lingzhu.QuietStart, Heartbeat: c.Turn.Heartbeat,
+		WaitingText: c.Lingzhu.WaitingText, WaitingAfter: c.Lingzhu.WaitingAfter, Binding: c.Lingzhu.Binding,
+		ImagesPerHour: c.Lingzhu.ImagesPerHour, MaxBody: int64(c.Limits.Body), MaxImageBody: int64(c.Limits.BodyImages),
+		PushURL: c.Lingzhu.PushURL, Address: addresses.Of,
+	})
+	cable := eyeclaw.New(eyeclaw.Options{
+		Plug: plug{hub}, Tokens: tokens{base.Registry}, Logger: log, Registerer: registry, PublicURL: c.PublicURL, Grace: c.Turn.Grace,
+		ClientIP: func(r *http.Request) string { return addresses.Of(r).String() },
+	})
+	control, err := api.New(api.Options{
+		Board: hub, Accounts: base.Accounts, Guard: guard, Logger: log, Address: addresses.Of, Version: o.Version,
+		Health:     func(bot store.Bot) api.Health { return cableHealth(cable, bot) },
+		Disconnect: cable.Unplug,
+	})
+	if err != nil {
+		return err
+	}
+
+	var ready atomic.Bool
+	ready.Store(true)
+	mux := routes(doors{
+		lingzhu: glasses, cable: cable, media: http.HandlerFunc(hub.ServeMedia), api: control,
+		metrics: metricsHandler(c, registry, control, addresses), ready: readiness(&ready, base.Store, messages), version: o.Version,
+	})
+	server := &http.Server{
+		Handler:           observe.Requests(log, registry, mux),
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // other people's broken TLS and half requests
+	}
+	url, err := announce(c, listener, control.Key())
+	if err != nil {
+		return err
+	}
+	defer retract(c)
+
+	running, stop := errgroup.WithContext(ctx)
+	running.Go(func() error { return serveHTTP(server, listener, c) })
+	running.Go(func() error { return serveMetrics(stop, c, registry) })
+	running.Go(func() error { return purge(stop, base, log) })
+	running.Go(func() error {
+		<-stop.Done()
+		ready.Store(false)
+		log.Info("stopping; running turns may end", "limit", drainLimit)
+		limit, cancel := context.WithTimeout(context.Background(), drainLimit)
+		defer cancel()
+		closed := make(chan error, 1)
+		go func() { closed <- server.Shutdown(limit) }()
+		hub.Drain(limit)
+		cable.Shutdown(limit) //nolint:errcheck // what is left ends with the process
+		if err := <-closed; err != nil {
+			return server.Close()
+		}
+		return nil
+	})
+	log.Info("serving", "url", url, "version", o.Version, "database", base.Store.Dialect(), "instance", messages.Instance)
+	if o.Ready != nil {
+		o.Ready(url, base)
+	}
+	err = running.Wait()
+	log.Info("stopped")
+	return err
+}
+
+// serveHTTP serves until the server is shut down.
+func serveHTTP(s *http.Server, l net.Listener, c *config.Config) error {
+	var err error
+	if c.TLS.Cert != "" {
+		err = s.ServeTLS(l, c.TLS.Cert, c.TLS.Key)
+	} else {
+		err = s.Serve(l)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// fetchers are the ways to pictures: those of wearers with a bot, and those of
+// anybody who wants to be bound.
+func fetchers(c *config.Config, log *slog.Logger, reg prometheus.Registerer) (photos, binding *fetch.Fetcher, err error) {
+	nets, err := config.ParsePrefixes(c.Fetch.AllowNets)
+	if err != nil {
+		return nil, nil, err
+	}
+	o := fetch.Options{
+		AllowHosts: c.Fetch.AllowHosts, AllowNets: nets, MaxBytes: int64(c.Fetch.MaxBytes), Timeout: c.Fetch.Timeout,
+		Logger: log, Registerer: reg,
+	}
+	photos = fetch.New(o)
+	o.AllowHosts = c.Lingzhu.BindingHosts
+	return photos, fetch.New(o), nil
+}
+
+// plug lets plugins be attached to the board, with the limits of their kind.
+type plug struct{ board *board.Board }
+
+func (p plug) Attach(bot int64, b talk.Bot, concurrent, waiting int) func() {
+	return p.board.Attach(bot, b, board.Limits{Concurrent: concurrent, Waiting: waiting})
+}
+
+// tokens finds the bot of a plugin's token.
+type tokens struct{ registry *board.Registry }
+
+func (t tokens) BotByToken(ctx context.Context, token string) (eyeclaw.Bot, error) {
+	b, err := t.registry.ByToken(ctx, token)
+	if errors.Is(err, store.ErrNotFound) {
+		return eyeclaw.Bot{}, eyeclaw.ErrUnknownToken
+	}
+	return eyeclaw.Bot{Number: b.Number, Name: b.Name, Kind: b.Kind}, err
+}
+
+// cableHealth is what a plugin's connection tells about a bot.
+func cableHealth(cable *eyeclaw.Server, bot store.Bot) api.Health {
+	s, ok := cable.Status(bot.Number)
+	if !ok {
+		return api.Health{}
+	}
+	h := api.Health{Connections: s.Connections, Since: s.Since, LastSeen: s.LastSeen}
+	if s.LastErrorAt.After(s.LastAnswer) {
+		h.Trouble = s.LastError
+	}
+	return h
+}

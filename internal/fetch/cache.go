@@ -1,0 +1,76 @@
+package fetch
+
+import (
+	"container/list"
+	"sync"
+	"time"
+)
+
+// cache keeps the pictures that were used last, bounded in bytes and in time. A
+// limit of 0 bytes keeps nothing. It is safe for concurrent use.
+type cache struct {
+	limit int64
+	ttl   time.Duration
+
+	mu    sync.Mutex
+	bytes int64
+	byURL map[string]*list.Element
+	order list.List // of *cached, the last used first
+}
+
+type cached struct {
+	url   string
+	image *Image
+	until time.Time
+}
+
+// entryBytes is what an entry costs besides its address and its picture.
+const entryBytes = 256
+
+func (c *cached) size() int64 { return int64(len(c.url) + cap(c.image.Data) + entryBytes) }
+
+func newCache(limit int64, ttl time.Duration) *cache {
+	return &cache{limit: limit, ttl: ttl, byURL: map[string]*list.Element{}}
+}
+
+// get is a picture that is kept and not out of date, or nil.
+func (c *cache) get(url string) *Image {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	el := c.byURL[url]
+	if el == nil {
+		return nil
+	}
+	e := el.Value.(*cached)
+	if !time.Now().Before(e.until) {
+		c.drop(el)
+		return nil
+	}
+	c.order.MoveToFront(el)
+	return e.image
+}
+
+// put keeps a picture, and lets go of those not used for longest.
+func (c *cache) put(url string, m *Image) {
+	e := &cached{url: url, image: m, until: time.Now().Add(c.ttl)}
+	if e.size() > c.limit {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if el := c.byURL[url]; el != nil {
+		c.drop(el)
+	}
+	c.byURL[url] = c.order.PushFront(e)
+	c.bytes += e.size()
+	for c.bytes > c.limit {
+		c.drop(c.order.Back())
+	}
+}
+
+// drop must be called with mu held.
+func (c *cache) drop(el *list.Element) {
+	e := c.order.Remove(el).(*cached)
+	delete(c.byURL, e.url)
+	c.bytes -= e.size()
+}

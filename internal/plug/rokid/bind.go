@@ -1,0 +1,209 @@
+package rokid
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+
+	"patchbay/internal/account"
+	"patchbay/internal/qr"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+// bind leads a wearer whom nobody knows to a bot: they are asked for a photo of
+// the QR code that the bot's owner shows, or say the six digits beside it.
+func (d *Door) bind(ctx context.Context, c *call) {
+	c.stream.start(d.QuietStart)
+	if code := spokenCode(c.Text); code != "" {
+		bot, err := d.Accounts.RedeemCode(ctx, c.wearer, c.AgentID, code)
+		d.bound(ctx, c, bot, err)
+		return
+	}
+	if len(c.Images) > 0 {
+		d.bindByPhoto(ctx, c)
+		return
+	}
+	d.askForPhoto(ctx, c)
+}
+
+// askForPhoto tells a wearer what to do and has the glasses take the photo.
+func (d *Door) askForPhoto(ctx context.Context, c *call) {
+	if err := d.Accounts.AwaitPhoto(ctx, c.wearer, c.AgentID, c.MessageID); err != nil {
+		d.stumble(ctx, c, err)
+		return
+	}
+	d.metrics.bindings.WithLabelValues("asked").Inc()
+	site := d.PublicURL
+	if site == "" {
+		site = sayOurSite.In(c.lang)
+	}
+	if c.stream.text(sayBindFirst.In(c.lang, site)) == nil {
+		c.stream.command(&talk.Command{Name: talk.CommandTakePhoto}, nil) //nolint:errcheck // finish follows either way
+	}
+	c.stream.finish("", nil)
+}
+
+// bindByPhoto reads the QR code of a photo. A photo that nobody asked for, and
+// that shows no code of ours, is answered as any first turn: it may come from a
+// wearer who has just been unbound.
+func (d *Door) bindByPhoto(ctx context.Context, c *call) {
+	asked, err := d.Accounts.TakePhotoWait(ctx, c.wearer, c.AgentID, c.MessageID)
+	if err != nil {
+		d.stumble(ctx, c, err)
+		return
+	}
+	im, say := d.picture(ctx, c, d.BindingPhotos, c.Images[len(c.Images)-1])
+	if im == nil {
+		c.say(say)
+		return
+	}
+	texts, err := qr.Decode(ctx, im.Data)
+	if ctx.Err() != nil {
+		c.stream.stop()
+		return
+	}
+	for _, text := range texts {
+		if token, ok := account.ParseToken(text); ok {
+			bot, err := d.Accounts.RedeemToken(ctx, c.wearer, c.AgentID, token)
+			d.bound(ctx, c, bot, err)
+			return
+		}
+	}
+	switch {
+	case len(texts) > 0: // a code, but none of ours
+		d.bound(ctx, c, store.Bot{}, account.ErrInvitationUnknown)
+	case asked:
+		d.Logger.InfoContext(ctx, "no QR code was found in a photo", "cause", err, "bytes", len(im.Data), "type", im.MIME)
+		d.metrics.bindings.WithLabelValues("unreadable").Inc()
+		c.say(sayNotRead.In(c.lang))
+	default:
+		d.askForPhoto(ctx, c)
+	}
+}
+
+// bound tells how a try to bind ended.
+func (d *Door) bound(ctx context.Context, c *call, bot store.Bot, err error) {
+	if err == nil {
+		d.metrics.bindings.WithLabelValues("bound").Inc()
+		d.Logger.InfoContext(ctx, "a wearer was bound", "bot", bot.Number, "publisher", c.wearer.Publisher)
+		c.say(sayBound.In(c.lang, bot.Name))
+		return
+	}
+	if ctx.Err() != nil {
+		c.stream.stop()
+		return
+	}
+	say, outcome := sayBindFailed.In(c.lang), "failed"
+	elsewhere, isElsewhere := errors.AsType[*account.BoundElsewhere](err)
+	switch {
+	case errors.Is(err, account.ErrInvitationUnknown):
+		say, outcome = sayBadToken.In(c.lang), "unknown"
+	case errors.Is(err, account.ErrInvitationUsed):
+		say, outcome = sayUsedToken.In(c.lang), "used"
+	case errors.Is(err, account.ErrInvitationExpired):
+		say, outcome = sayOldToken.In(c.lang), "expired"
+	case errors.Is(err, account.ErrBotTaken):
+		say, outcome = sayBotTaken.In(c.lang), "taken"
+	case errors.Is(err, account.ErrTooManyTries):
+		say, outcome = sayTooMany.In(c.lang), "too_many"
+	case isElsewhere:
+		say, outcome = sayBoundBefore.In(c.lang, elsewhere.Bot.Name), "bound_before"
+	}
+	d.metrics.bindings.WithLabelValues(outcome).Inc()
+	d.Logger.WarnContext(ctx, "a wearer was not bound", "cause", err)
+	c.say(say)
+}
+
+// What a bound wearer can say to the board itself. Only whole sentences count,
+// so that a question that begins like one of them still reaches the bot.
+var (
+	bindPhrase    = regexp.MustCompile(`(?i)^(?:请)?(?:绑定|bind)(?:码|code)?[:：是为]?(\d{6})$`)
+	unbindPhrase  = regexp.MustCompile(`(?i)^(?:解绑|解除绑定|unbind)$`)
+	confirmPhrase = regexp.MustCompile(`(?i)^(?:确认解绑|确认解除绑定|confirmunbind)$`)
+	switchPhrase  = regexp.MustCompile(`(?i)^(?:切换到|切换为|switch to)\s*(.{1,60})$`)
+	statusPhrase  = regexp.MustCompile(`(?i)^(?:状态|当前状态|status)$`)
+)
+
+// wearerCommand carries out what a bound wearer says to the board, and says
+// whether it was such a thing.
+func (d *Door) wearerCommand(ctx context.Context, c *call, bot store.Bot) bool {
+	said := squeeze(c.Text)
+	switch {
+	case spokenCode(c.Text) != "":
+		d.bound(ctx, c, bot, &account.BoundElsewhere{Bot: bot})
+	case unbindPhrase.MatchString(said):
+		c.say(sayUnbindSure.In(c.lang))
+	case confirmPhrase.MatchString(said):
+		if err := d.Accounts.Unbind(ctx, c.wearer); err != nil && !errors.Is(err, store.ErrNotFound) {
+			d.stumble(ctx, c, err)
+			return true
+		}
+		d.metrics.bindings.WithLabelValues("unbound").Inc()
+		c.say(sayUnbound.In(c.lang, bot.Name))
+	case statusPhrase.MatchString(said):
+		state := sayOnline
+		if !d.Board.Reachable(bot) {
+			state = sayAway
+		}
+		c.say(sayStatus.In(c.lang, bot.Name, state.In(c.lang)))
+	default:
+		return d.switchBot(ctx, c, bot)
+	}
+	return true
+}
+
+// switchBot binds the wearer to another bot, if they named one they may have.
+func (d *Door) switchBot(ctx context.Context, c *call, bot store.Bot) bool {
+	m := switchPhrase.FindStringSubmatch(strings.TrimRight(strings.TrimSpace(c.Text), "。.!！"))
+	if m == nil {
+		return false
+	}
+	other, err := d.Accounts.SwitchBot(ctx, c.wearer, bot, strings.TrimSpace(m[1]))
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return false // "switch to plan B" may well be meant for the bot
+	case errors.Is(err, account.ErrBotTaken):
+		c.say(sayBotTaken.In(c.lang))
+	case err != nil:
+		d.stumble(ctx, c, err)
+	default:
+		c.say(saySwitched.In(c.lang, other.Name))
+	}
+	return true
+}
+
+// spokenCode finds the six digits in "绑定 123456" or "bind 123456", as speech
+// recognition may write them, or in digits alone; "" if there are none.
+func spokenCode(text string) string {
+	said := squeeze(text)
+	if m := bindPhrase.FindStringSubmatch(said); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// squeeze takes out what speech recognition adds at will: spaces, punctuation
+// at the end, and digits in words.
+func squeeze(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if i := strings.IndexRune(" \t\n\u3000,，、-。.!！?？", r); i >= 0 {
+			continue
+		}
+		if r >= '０' && r <= '９' {
+			r = r - '０' + '0'
+		}
+		if d, ok := spokenDigits[r]; ok {
+			r = d
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+var spokenDigits = map[rune]rune{
+	'零': '0', '〇': '0', '一': '1', '幺': '1', '二': '2', '两': '2', '三': '3', '四': '4',
+	'五': '5', '六': '6', '七': '7', '八': '8', '九': '9',
+}

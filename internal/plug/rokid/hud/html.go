@@ -1,0 +1,257 @@
+package hud
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+)
+
+// tags are the HTML tags that are taken out, and what stands in the place of the
+// tag at the beginning and at the end. Other things in angle brackets are text.
+var tags = map[string][2]string{
+	"br": {"\n", "\n"}, "hr": {"\n", "\n"},
+	"p": {"", "\n"}, "div": {"", "\n"}, "tr": {"", "\n"}, "ul": {}, "ol": {}, "li": {"· ", "\n"}, "blockquote": {"", "\n"},
+	"h1": {"", "\n"}, "h2": {"", "\n"}, "h3": {"", "\n"}, "h4": {"", "\n"}, "h5": {"", "\n"}, "h6": {"", "\n"},
+	"pre": {"", "\n"}, "details": {}, "summary": {"", "\n"}, "center": {},
+	"table": {}, "thead": {}, "tbody": {}, "td": {"", " "}, "th": {"", " "},
+	"a": {}, "b": {}, "i": {}, "u": {}, "s": {}, "em": {}, "strong": {}, "del": {}, "ins": {}, "sub": {}, "sup": {},
+	"span": {}, "font": {}, "small": {}, "big": {}, "mark": {}, "kbd": {}, "code": {}, "img": {},
+}
+
+// tag reads a <.
+func (f *Filter) tag(l look) bool {
+	if comment, ok := l.prefix("<!--"); !ok {
+		return false
+	} else if comment {
+		return f.comment(l)
+	}
+	i := 1
+	closing := i < len(l.b) && l.b[i] == '/'
+	if closing {
+		i++
+	}
+	name := i
+	for i < len(l.b) && isWord(rune(l.b[i])) {
+		i++
+	}
+	if i == len(l.b) && l.more {
+		return false
+	}
+	if address, ok := l.address(1); !ok {
+		return false
+	} else if address {
+		return f.autolink(l)
+	}
+	shows, known := tags[strings.ToLower(string(l.b[name:i]))]
+	if !known {
+		f.show(1)
+		return true
+	}
+	n := bytes.IndexAny(l.b[i:], "<>\n")
+	if n < 0 && l.more {
+		return false
+	}
+	if n < 0 || l.b[i+n] != '>' || !areAttributes(l.b[i:i+n]) {
+		f.show(1)
+		return true
+	}
+	f.pass(i + n + 1)
+	if closing {
+		f.insert(shows[1])
+	} else {
+		f.insert(shows[0])
+	}
+	return true
+}
+
+// insert shows what stands in the place of a tag.
+func (f *Filter) insert(s string) {
+	switch {
+	case s == "\n" && f.row:
+		f.gap = true
+	case s == "\n":
+		f.newline()
+	case s != "":
+		f.putString(s)
+	}
+}
+
+// areAttributes says whether b can follow a tag's name: a<b and c>d has no tag.
+func areAttributes(b []byte) bool {
+	b = bytes.TrimSpace(bytes.TrimSuffix(b, []byte("/")))
+	return len(b) == 0 || bytes.IndexByte(b, '=') > 0
+}
+
+func (f *Filter) comment(l look) bool {
+	i := bytes.Index(l.b, []byte("-->"))
+	if i < 0 && l.more {
+		return false
+	}
+	if i < 0 {
+		f.show(1)
+		return true
+	}
+	f.pass(i + len("-->"))
+	return true
+}
+
+// autolink reads an address in angle brackets, of which only the address stays.
+func (f *Filter) autolink(l look) bool {
+	i := bytes.IndexAny(l.b[1:], " <>\n")
+	if i < 0 && l.more {
+		return false
+	}
+	if i < 0 || l.b[1+i] != '>' {
+		f.show(1)
+		return true
+	}
+	f.cut(1+i, 2+i)
+	f.pass(1)
+	return true
+}
+
+var entities = []struct{ name, shows string }{
+	{"&nbsp;", " "}, {"&amp;", "&"}, {"&lt;", "<"}, {"&gt;", ">"}, {"&quot;", `"`}, {"&#39;", "'"},
+}
+
+// entity reads a &.
+func (f *Filter) entity(l look) bool {
+	for _, e := range entities {
+		yes, ok := l.prefix(e.name)
+		if !ok {
+			return false
+		}
+		if yes {
+			f.putString(e.shows)
+			f.pass(len(e.name))
+			return true
+		}
+	}
+	f.show(1)
+	return true
+}
+
+// address is one that is being read. It is taken out, or copied as it is: what
+// is in it is no markup.
+type address struct {
+	on    bool
+	depth int  // of parentheses in it
+	paren rune // the parenthesis it is in, which goes with it
+}
+
+var addressBeginnings = []string{"http://", "https://", "www."}
+
+// address says whether one begins at i.
+func (l look) address(i int) (yes, ok bool) {
+	for _, begin := range addressBeginnings {
+		n := 0
+		for n < len(begin) && i+n < len(l.b) && lower(l.b[i+n]) == begin[n] {
+			n++
+		}
+		switch {
+		case i+n == len(l.b):
+			if l.more {
+				return false, false
+			}
+		case n == len(begin):
+			return isWord(rune(l.b[i+n])), true
+		}
+	}
+	return false, true
+}
+
+func lower(c byte) byte {
+	if c >= 'A' && c <= 'Z' {
+		c += 'a' - 'A'
+	}
+	return c
+}
+
+// beginAddress reads a character of so many bytes that may begin an address, or
+// be the parenthesis around one.
+func (f *Filter) beginAddress(l look, size int) bool {
+	paren, _ := utf8.DecodeRune(l.b)
+	at := size
+	if paren != '(' && paren != '（' {
+		paren, at = 0, 0
+	}
+	yes, ok := l.address(at)
+	if !ok {
+		return false
+	}
+	if !yes {
+		f.show(size)
+		return true
+	}
+	f.address = address{on: true, paren: paren}
+	if f.opt.URLs {
+		f.gone()
+	}
+	f.pass(at)
+	return true
+}
+
+// inAddress reads a part of an address. Punctuation belongs to it if more of it
+// follows.
+func (f *Filter) inAddress(l look) bool {
+	n := 0
+	for n < len(l.b) && f.address.has(l.b[n]) {
+		n++
+	}
+	if n > 0 {
+		if f.opt.URLs {
+			f.pass(n)
+		} else {
+			f.show(n)
+		}
+		return true
+	}
+	for n < len(l.b) && strings.IndexByte(".,;:!?'_~", l.b[n]) >= 0 {
+		n++
+	}
+	if n == len(l.b) && l.more {
+		return false
+	}
+	if a := f.address; n > 0 && n < len(l.b) && a.has(l.b[n]) {
+		if f.opt.URLs {
+			f.pass(n)
+		} else {
+			f.show(n)
+		}
+		return true
+	}
+	next, ok := l.rune(0)
+	if !ok {
+		return false
+	}
+	if next == ')' || next == '）' {
+		if f.address.paren != 0 {
+			f.pass(utf8.RuneLen(next))
+			f.address.paren = 0
+		}
+	}
+	f.endAddress()
+	return true
+}
+
+// has says whether an address has c in it, and counts its parentheses.
+func (a *address) has(c byte) bool {
+	switch {
+	case c == '(':
+		a.depth++
+		return true
+	case c == ')' && a.depth > 0:
+		a.depth--
+		return true
+	}
+	return isWord(rune(c)) || strings.IndexByte("-/@#$%&=+", c) >= 0
+}
+
+// endAddress shows the parenthesis that was kept back with an address that does
+// not fill it.
+func (f *Filter) endAddress() {
+	if f.address.paren != 0 {
+		f.putString(string(f.address.paren))
+	}
+	f.address = address{}
+}

@@ -1,0 +1,487 @@
+package hud
+
+import (
+	"bytes"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// bytesTable says what a byte can be the start of.
+type bytesTable [256]uint8
+
+const (
+	plainByte  uint8 = iota
+	otherByte        // of something
+	wordByte         // of an address, unless it goes on a word
+	keycapByte       // of an emoji
+	bangByte         // of an image
+	parenByte        // of an address in parentheses
+)
+
+func tables(opt Options) (text, code bytesTable) {
+	text['\n'] = otherByte
+	if opt.Emoji {
+		text['#'] = keycapByte
+		for c := '0'; c <= '9'; c++ {
+			text[c] = keycapByte
+		}
+		text['*'] = keycapByte
+	}
+	if opt.URLs {
+		text['('] = parenByte
+	}
+	if opt.URLs || opt.Markdown {
+		for _, c := range "hHwW" {
+			text[c] = wordByte
+		}
+	}
+	code = text
+	code['`'] = otherByte
+	if opt.Markdown {
+		for _, c := range "*_~`[<&\\|" {
+			text[c] = otherByte
+		}
+		text['!'] = bangByte
+	}
+	return text, code
+}
+
+// inCode says that marks mean nothing here.
+func (f *Filter) inCode() bool { return f.ticks > 0 || f.fence.n > 0 }
+
+// plain is how many bytes b begins with that cannot mean anything, whatever
+// follows.
+func (f *Filter) plain(b []byte) int {
+	table := &f.text
+	if f.inCode() {
+		table = &f.code
+	}
+	i := 0
+	for i < len(b) {
+		c := b[i]
+		if c >= utf8.RuneSelf {
+			n := f.plainRune(b[i:])
+			if n == 0 {
+				return i
+			}
+			i += n
+			continue
+		}
+		if kind := table[c]; kind != plainByte && !f.harmless(b, i, kind) {
+			return i
+		}
+		i++
+	}
+	return i
+}
+
+// harmless says that the byte at i is plain after all, for what is beside it.
+func (f *Filter) harmless(b []byte, i int, kind uint8) bool {
+	switch kind {
+	case wordByte:
+		if i > 0 && isWord(rune(b[i-1])) || i == 0 && isWord(f.prev) {
+			return true
+		}
+		second := byte('t')
+		if lower(b[i]) == 'w' {
+			second = 'w'
+		}
+		return i+1 < len(b) && lower(b[i+1]) != second
+	case keycapByte:
+		return i+1 < len(b) && b[i+1] != keycap[0] && b[i+1] != selectedKeycap[0]
+	case bangByte:
+		return i+1 < len(b) && b[i+1] != '['
+	case parenByte:
+		return i+1 < len(b) && f.text[b[i+1]] != wordByte
+	}
+	return false
+}
+
+// plainRune is the length of the character that b begins with, 0 if there is
+// more to say about it.
+func (f *Filter) plainRune(b []byte) int {
+	r, n := utf8.DecodeRune(b)
+	switch {
+	case r == utf8.RuneError && n == 1:
+		return 0
+	case f.opt.Emoji && kindOf(r) != noPicture:
+		return 0
+	case f.opt.URLs && r == '（' && (n == len(b) || f.text[b[n]] == wordByte):
+		return 0
+	}
+	return n
+}
+
+// inline reads what can be anywhere in a line.
+func (f *Filter) inline(l look) bool {
+	if n := f.plain(l.b); n > 0 {
+		f.show(n)
+		return true
+	}
+	c := l.b[0]
+	switch {
+	case c == '\n':
+		f.pass(1)
+		f.newline()
+		return true
+	case c >= utf8.RuneSelf:
+		return f.wide(l)
+	case f.code[c] == keycapByte:
+		n, ok := l.keycap()
+		if !ok {
+			return false
+		}
+		if n > 0 {
+			f.dropEmoji(n)
+			return true
+		}
+	case f.code[c] == wordByte || f.code[c] == parenByte:
+		return f.beginAddress(l, 1)
+	case f.ticks > 0 && c == '`':
+		return f.endTicks(l)
+	}
+	if f.opt.Markdown && !f.inCode() {
+		return f.markup(l)
+	}
+	f.show(1)
+	return true
+}
+
+// markup reads a byte that may be a mark.
+func (f *Filter) markup(l look) bool {
+	switch l.b[0] {
+	case '*', '_', '~':
+		return f.emphasis(l)
+	case '`':
+		return f.beginTicks(l)
+	case '[':
+		return f.link(l, 1)
+	case '!':
+		if next, ok := l.rune(1); !ok {
+			return false
+		} else if next == '[' {
+			return f.link(l, 2)
+		}
+	case '<':
+		return f.tag(l)
+	case '&':
+		return f.entity(l)
+	case '\\':
+		return f.escape(l)
+	case '|':
+		if f.row {
+			f.gap = true
+			f.pass(1)
+			return true
+		}
+	}
+	f.show(1)
+	return true
+}
+
+// escape reads a backslash. Only in front of a mark it is one: there are more
+// backslashes in file names and formulas.
+func (f *Filter) escape(l look) bool {
+	if len(l.b) == 1 && l.more {
+		return false
+	}
+	if len(l.b) > 1 && strings.IndexByte("*_~`#[]<>|", l.b[1]) >= 0 {
+		f.pass(1)
+	}
+	f.show(1)
+	return true
+}
+
+// maxEmphasis is how far ahead the end of *emphasis* is looked for, in bytes.
+// What has none is text: a footnote, a multiplication, a file name.
+const maxEmphasis = 256
+
+func (f *Filter) emphasis(l look) bool {
+	c := l.b[0]
+	n, ok := l.run(0, c)
+	if !ok {
+		return false
+	}
+	next, ok := l.rune(n)
+	if !ok {
+		return false
+	}
+	var mark bool
+	switch before, after := unicode.IsSpace(f.prev), unicode.IsSpace(next); {
+	case before && after:
+	case c == '*':
+		mark, ok = f.stars(l, n, next)
+	case c == '_':
+		mark, ok = f.underscores(l, n, next)
+	case n == 2:
+		mark, ok = f.tildes(l, next)
+	}
+	if !ok {
+		return false
+	}
+	if mark {
+		f.pass(n)
+	} else {
+		f.show(n)
+	}
+	return true
+}
+
+// stars decides whether n stars are a mark.
+func (f *Filter) stars(l look, n int, next rune) (mark, ok bool) {
+	afterSpace, beforeSpace := unicode.IsSpace(f.prev), unicode.IsSpace(next)
+	inWord := isWord(f.prev) && isWord(next) // 3*4, 2**8
+	opens := !beforeSpace && !inWord && (!isWord(f.prev) || !isPunct(next))
+	switch n {
+	case 1:
+		if f.italic {
+			mark = !afterSpace && !inWord
+			f.italic = !mark
+			return mark, true
+		}
+		if isWord(f.prev) || !beginsWord(next) {
+			return false, true
+		}
+		f.italic, ok = l.closed('*', 1)
+		return f.italic, ok
+	case 2:
+		switch {
+		case f.bold == bold && afterSpace:
+			f.bold = maybeBold
+		case f.bold == bold:
+			f.bold = notBold
+		case f.bold == maybeBold && !afterSpace && !inWord:
+			if beforeSpace {
+				f.bold = notBold
+			}
+		case opens:
+			f.bold = bold
+		default:
+			return false, true
+		}
+		return true, true
+	case 3:
+		if f.bold != notBold || f.italic {
+			f.bold, f.italic = notBold, false
+			return true, true
+		}
+		if opens {
+			f.bold, f.italic = bold, true
+		}
+		return opens, true
+	case 4: // the end of one and the beginning of another
+		return f.bold == bold && !afterSpace && !beforeSpace, true
+	}
+	return false, true
+}
+
+// underscores decides whether n underscores are a mark. Within a word they are
+// not, in any script.
+func (f *Filter) underscores(l look, n int, next rune) (mark, ok bool) {
+	if f.under == n {
+		if unicode.IsSpace(f.prev) || isLetter(next) {
+			return false, true
+		}
+		f.under = 0
+		return true, true
+	}
+	if n > 3 || isLetter(f.prev) || !beginsWord(next) {
+		return false, true
+	}
+	mark, ok = l.closed('_', n)
+	if mark {
+		f.under = n
+	}
+	return mark, ok
+}
+
+// tildes decides whether two tildes are a mark.
+func (f *Filter) tildes(l look, next rune) (mark, ok bool) {
+	if f.struck {
+		f.struck = unicode.IsSpace(f.prev)
+		return !f.struck, true
+	}
+	if unicode.IsSpace(next) {
+		return false, true
+	}
+	f.struck, ok = l.closed('~', 2)
+	return f.struck, ok
+}
+
+// closed says whether what the n marks c at the start of the window would begin
+// has an end, on the same line and not too far away.
+func (l look) closed(c byte, n int) (yes, ok bool) {
+	if len(l.b) >= maxEmphasis {
+		l = look{b: l.b[:maxEmphasis]}
+	}
+	for i := n; i < len(l.b); {
+		switch l.b[i] {
+		case '\n':
+			return false, true
+		case '\\':
+			i += 2
+		case c:
+			m, ok := l.run(i, c)
+			if !ok {
+				return false, false
+			}
+			after, ok := l.rune(i + m)
+			if !ok {
+				return false, false
+			}
+			before, _ := utf8.DecodeLastRune(l.b[:i])
+			if closes(c, n, m, before, after) {
+				return true, true
+			}
+			i += m
+		default:
+			i++
+		}
+	}
+	return false, !l.more
+}
+
+func closes(c byte, n, m int, before, after rune) bool {
+	switch {
+	case unicode.IsSpace(before):
+		return false
+	case c == '*':
+		return (m == n || m == 3) && (!isWord(before) || !isWord(after))
+	case c == '_':
+		return m == n && !isLetter(after)
+	}
+	return m == n
+}
+
+func isPunct(r rune) bool { return r > ' ' && r <= '~' && !isWord(r) }
+
+// beginsWord says whether emphasised text begins with r: *.txt and *) are not.
+func beginsWord(r rune) bool {
+	return r > ' ' && (!isPunct(r) || strings.ContainsRune("\"'([{<`*_~$\\", r))
+}
+
+// beginTicks reads the ticks before code. Without the same number of them after
+// it, on the same line, they are text.
+func (f *Filter) beginTicks(l look) bool {
+	n, ok := l.run(0, '`')
+	if !ok {
+		return false
+	}
+	end := n
+	for {
+		i := bytes.IndexAny(l.b[end:], "`\n")
+		if i < 0 {
+			if l.more {
+				return false
+			}
+			f.show(n)
+			return true
+		}
+		end += i
+		if l.b[end] == '\n' {
+			f.show(n)
+			return true
+		}
+		m, ok := l.run(end, '`')
+		if !ok {
+			return false
+		}
+		if m == n && (end+m < len(l.b) || l.end) {
+			break
+		}
+		end += m
+	}
+	f.ticks = n
+	content := l.b[n:end]
+	last := len(content) - 1
+	padded := last > 1 && content[0] == ' ' && content[last] == ' ' && len(bytes.TrimSpace(content)) > 0
+	apart := padded && content[last-1] == '`' // the space tells them from the mark
+	f.pass(n)
+	if padded && !apart {
+		f.cut(last, last+1)
+	}
+	if padded {
+		f.pass(1)
+	}
+	return true
+}
+
+// endTicks reads ticks in code, which may be its end.
+func (f *Filter) endTicks(l look) bool {
+	n, ok := l.run(0, '`')
+	if !ok {
+		return false
+	}
+	if n != f.ticks {
+		f.show(n)
+		return true
+	}
+	f.ticks = 0
+	f.pass(n)
+	return true
+}
+
+// link reads what begins with open bytes, [ or ![. If it is a link or an image,
+// its address is taken out, and its text is read like any other.
+func (f *Filter) link(l look, open int) bool {
+	end, ok := l.bracket(open, '[', ']')
+	if !ok {
+		return false
+	}
+	if end < 0 {
+		f.show(open)
+		return true
+	}
+	next, ok := l.rune(end + 1)
+	if !ok {
+		return false
+	}
+	if next != '(' {
+		f.show(open)
+		return true
+	}
+	last, ok := l.bracket(end+2, '(', ')')
+	if !ok {
+		return false
+	}
+	if last < 0 || !isTarget(l.b[end+2:last]) {
+		f.show(open)
+		return true
+	}
+	f.cut(end, last+1)
+	f.pass(open)
+	return true
+}
+
+// bracket finds the end of what is in brackets from i on, -1 if the line has
+// none.
+func (l look) bracket(i int, open, end byte) (at int, ok bool) {
+	for depth := 1; i < len(l.b); i++ {
+		switch l.b[i] {
+		case '\n':
+			return -1, true
+		case '\\':
+			i++
+		case open:
+			depth++
+		case end:
+			if depth--; depth == 0 {
+				return i, true
+			}
+		}
+	}
+	return -1, !l.more
+}
+
+// isTarget says whether b is an address, perhaps with a title; otherwise it is a
+// remark in parentheses.
+func isTarget(b []byte) bool {
+	b = bytes.TrimSpace(b)
+	if bytes.HasPrefix(b, []byte("<")) || bytes.HasPrefix(b, []byte("http")) {
+		return true
+	}
+	address, title, spaced := bytes.Cut(b, []byte(" "))
+	title = bytes.TrimSpace(title)
+	return !spaced || len(address) > 0 && len(title) > 0 && strings.IndexByte("\"'(", title[0]) >= 0
+}

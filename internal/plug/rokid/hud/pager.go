@@ -1,0 +1,260 @@
+package hud
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxRest bounds, in bytes, what a [Pager] keeps for later pages. It is fifty
+// pages and more of a display; what comes after it is dropped.
+const maxRest = 64 << 10
+
+// Pager ends a text where its first page is full, and keeps the rest.
+//
+// Most of a page is shown as it comes. In its last quarter only whole sentences
+// are shown, since the page may have to end before the next one. If no sentence
+// ends there, the page ends at a comma, else between two words, else between two
+// characters.
+//
+// Pieces are whole characters of UTF-8. Use a Pager from one goroutine at a time.
+type Pager struct {
+	max, near int
+	count     int // characters shown
+	sentence  end // whether what was read ends a sentence
+	prev      rune
+
+	// held is what was read in the last quarter and not shown yet, runes its
+	// length. Up to solid (solidRunes) it does not end with space.
+	held              []byte
+	runes             int
+	solid, solidRunes int
+	canEnd            bool // the page can end where it is
+
+	full bool
+	rest []byte
+}
+
+// NewPager makes a pager for pages of up to max characters; 0 means that
+// everything is one page.
+func NewPager(max int) *Pager {
+	return &Pager{max: max, near: max - max/4}
+}
+
+// Write takes in the next piece and returns what may be shown now.
+func (p *Pager) Write(text string) (show string) {
+	switch {
+	case p.max <= 0:
+		return text
+	case p.full:
+		p.keep(text)
+		return ""
+	}
+	at := 0
+	for at < len(text) && p.count < p.near {
+		r, n := utf8.DecodeRuneInString(text[at:])
+		p.see(r)
+		p.count++
+		at += n
+	}
+	show = text[:at]
+	for at < len(text) {
+		r, n := utf8.DecodeRuneInString(text[at:])
+		if p.endsSentence(r) {
+			show += p.release(p.solid, p.solidRunes)
+			p.canEnd = true
+		}
+		if p.count+p.runes >= p.max && !unicode.IsSpace(r) {
+			show += p.turn(r)
+			p.keep(text[at:])
+			return show
+		}
+		p.hold(text[at:at+n], r)
+		at += n
+	}
+	return show
+}
+
+// Flush ends the text: it returns what still fits on the page and was kept back
+// for the end of its sentence. Without it, that counts as the rest.
+func (p *Pager) Flush() string {
+	if p.full {
+		return ""
+	}
+	show := p.held
+	if p.count+p.runes > p.max {
+		show = show[:p.solid] // the others are space
+	}
+	p.held = nil
+	return string(show)
+}
+
+// Full says whether the text is longer than a page.
+func (p *Pager) Full() bool { return p.full }
+
+// Rest is what does not fit on the page, without the space around the cut. It
+// ends after 64 KiB.
+func (p *Pager) Rest() string {
+	rest := p.rest
+	if !p.full {
+		rest = p.held
+	}
+	return strings.TrimLeftFunc(string(rest), unicode.IsSpace)
+}
+
+// Page returns the first page of a text, as a [Pager] shows it, and all that is
+// left for others. A max of 0 means that everything is one page.
+func Page(text string, max int) (page, rest string) {
+	p := NewPager(max)
+	page = p.Write(text) + p.Flush()
+	if p.full {
+		rest = strings.TrimLeftFunc(text[len(page):], unicode.IsSpace)
+	}
+	return page, rest
+}
+
+// hold keeps back a character.
+func (p *Pager) hold(text string, r rune) {
+	p.see(r)
+	if len(p.held) >= maxRest {
+		return // space beyond the page
+	}
+	p.held = append(p.held, text...)
+	p.runes++
+	if !unicode.IsSpace(r) {
+		p.solid, p.solidRunes = len(p.held), p.runes
+	}
+}
+
+// release shows n bytes of what is held.
+func (p *Pager) release(n, runes int) string {
+	show := string(p.held[:n])
+	p.held = append(p.held[:0], p.held[n:]...)
+	p.count += runes
+	p.runes -= runes
+	p.solid, p.solidRunes = 0, 0
+	return show
+}
+
+// turn ends the page before the character next.
+func (p *Pager) turn(next rune) string {
+	n := 0
+	if !p.canEnd {
+		n = lastBreak(p.held, next)
+	}
+	show := p.release(n, 0)
+	p.full = true
+	p.rest, p.held = p.held, nil
+	return show
+}
+
+// keep adds to the rest what there is room for.
+func (p *Pager) keep(text string) {
+	if n := maxRest - len(p.rest); len(text) > n {
+		for n = max(n, 0); n > 0 && !utf8.RuneStart(text[n]); {
+			n--
+		}
+		text = text[:n]
+	}
+	p.rest = append(p.rest, text...)
+}
+
+// end says whether a sentence has ended.
+type end uint8
+
+const (
+	notEnded  end = iota
+	fullStop      // in any case
+	latinStop     // if space or another script follows: not in 3.14 or patchbay.dev
+)
+
+const (
+	fullStops = "。！？；"
+	closers   = "”’\"')）]］」』】》〉›»"
+	openers   = "“‘(（[［「『【《〈‹«"
+	commas    = "，、：,:;"
+)
+
+// see notes a character that was read. A stop behind a digit ends no sentence:
+// it is more often the mark of a list.
+func (p *Pager) see(r rune) {
+	switch {
+	case strings.ContainsRune(fullStops, r):
+		p.sentence = fullStop
+	case r == '!' || r == '?' || r == '.' && !unicode.IsDigit(p.prev):
+		if p.sentence == notEnded {
+			p.sentence = latinStop
+		}
+	case p.sentence != notEnded && strings.ContainsRune(closers, r):
+	default:
+		p.sentence = notEnded
+	}
+	p.prev = r
+}
+
+// endsSentence says whether a sentence has ended when next comes.
+func (p *Pager) endsSentence(next rune) bool {
+	switch {
+	case next == '\n':
+		return true
+	case p.sentence == notEnded, strings.ContainsRune(fullStops+closers+".!?", next):
+		return false
+	}
+	return p.sentence == fullStop || unicode.IsSpace(next) || next >= utf8.RuneSelf
+}
+
+// lastBreak is the best place to end a page in text, before which no sentence
+// ends and after which next comes: at a comma, else between two words, else
+// between two characters.
+func lastBreak(text []byte, next rune) int {
+	var at [betweenClauses + 1]int
+	solid := 0
+	for i := 0; i < len(text); {
+		a, n := utf8.DecodeRune(text[i:])
+		i += n
+		if !unicode.IsSpace(a) {
+			solid = i
+		}
+		b := next
+		if i < len(text) {
+			b, _ = utf8.DecodeRune(text[i:])
+		}
+		at[breakBetween(a, b)] = solid
+	}
+	for kind := betweenClauses; kind > unbroken; kind-- {
+		if at[kind] > 0 {
+			return at[kind]
+		}
+	}
+	return 0
+}
+
+// How good a place between two characters is for ending a page.
+const (
+	unbroken = iota
+	betweenCharacters
+	betweenWords
+	betweenClauses
+)
+
+func breakBetween(a, b rune) int {
+	switch {
+	case unicode.In(b, unicode.M) || b == zwj || a == zwj || isSkinTone(b) || isRegional(a) && isRegional(b):
+		return unbroken // one character to the eye
+	case strings.ContainsRune(commas, a) && (a >= utf8.RuneSelf || unicode.IsSpace(b)):
+		return betweenClauses
+	case unicode.IsSpace(a) || unicode.IsSpace(b):
+		return betweenWords
+	case strings.ContainsRune(openers, a) || strings.ContainsRune(fullStops+commas+closers, b):
+		return betweenCharacters
+	case isWide(a) || isWide(b):
+		return betweenWords
+	}
+	return betweenCharacters
+}
+
+// isWide says whether r belongs to a script that is written without spaces.
+func isWide(r rune) bool { return r >= 0x2e80 }
+
+// isRegional says whether r is one of the two letters of a flag.
+func isRegional(r rune) bool { return r >= 0x1f1e6 && r <= 0x1f1ff }

@@ -1,0 +1,120 @@
+package rokid
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"patchbay/internal/board"
+	"patchbay/internal/plug/rokid/hud"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+// pusher sends late answers to glasses through the platform's push service.
+type pusher struct {
+	registry *board.Registry
+	url      string
+	client   *http.Client
+	retry    time.Duration // before the second try; doubled for the third
+}
+
+const (
+	pushPath    = "/metis/callback/message"
+	pushTries   = 3
+	pushChars   = 500      // of an answer; more is told at the next turn's "more"
+	pushAnswer  = 64 << 10 // bytes of the service's reply that are read
+	pushTimeout = 10 * time.Second
+)
+
+func newPusher(o Options) *pusher {
+	return &pusher{registry: o.Board.Registry, url: strings.TrimRight(o.PushURL, "/") + pushPath, client: &http.Client{Timeout: pushTimeout}, retry: time.Second}
+}
+
+var errNoPushKey = errors.New("the bot has no push_key")
+
+type pushMessage struct {
+	MessageID string      `json:"message_id"` // the service drops a repeated one
+	AccountID string      `json:"account_id"`
+	Message   pushContent `json:"message"`
+}
+
+type pushContent struct {
+	AgentID string `json:"agent_id"`
+	Content string `json:"content"`
+}
+
+// push sends a late answer. Its id is the turn's, so that a retry is not shown
+// twice.
+func (p *pusher) push(ctx context.Context, bot store.Bot, l board.Late) error {
+	var s Settings
+	if err := p.registry.Settings(bot, &s); err != nil {
+		return err
+	}
+	if s.PushKey == "" || l.Turn.UserID == "" {
+		return errNoPushKey
+	}
+	f := s.filter()
+	text := f.Write(l.Answer) + f.Flush()
+	if utf8.RuneCountInString(text) > pushChars {
+		text, _ = hud.Page(text, pushChars)
+		text += "…"
+	}
+	body, err := json.Marshal(pushMessage{l.Turn.ID, l.Turn.UserID, pushContent{l.Turn.AgentID, talk.SayLate.In(l.Turn.Lang) + text}})
+	if err != nil {
+		return err
+	}
+	wait := p.retry
+	for try := 1; ; try++ {
+		final, err := p.post(ctx, s.PushKey, body)
+		if err == nil || final || try == pushTries {
+			return err
+		}
+		select {
+		case <-time.After(wait):
+			wait *= 2
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// post makes one try. Final says that another would end the same.
+func (p *pusher) post(ctx context.Context, key string, body []byte) (final bool, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, bytes.NewReader(body))
+	if err != nil {
+		return true, err
+	}
+	req.Header.Set("Authorization", "Bearer "+key)
+	req.Header.Set("Content-Type", "application/json")
+	res, err := p.client.Do(req)
+	if err != nil {
+		return false, fmt.Errorf("push: %w", err)
+	}
+	defer res.Body.Close()
+	var reply struct {
+		Code int `json:"code"`
+		Data struct {
+			Success bool `json:"success"`
+		} `json:"data"`
+	}
+	text, err := io.ReadAll(io.LimitReader(res.Body, pushAnswer))
+	if err != nil {
+		return false, fmt.Errorf("push: %w", err)
+	}
+	final = res.StatusCode >= 400 && res.StatusCode < 500 && res.StatusCode != http.StatusTooManyRequests
+	if res.StatusCode != http.StatusOK {
+		return final, fmt.Errorf("push: the service answered %s", res.Status)
+	}
+	if json.Unmarshal(text, &reply) != nil || reply.Code != 1 || !reply.Data.Success {
+		return false, fmt.Errorf("push: the service answered code %d, success %t", reply.Code, reply.Data.Success)
+	}
+	return true, nil
+}

@@ -1,0 +1,97 @@
+package qr
+
+import (
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"io"
+
+	"github.com/makiuchi-d/gozxing"
+	"github.com/makiuchi-d/gozxing/qrcode/decoder"
+	"github.com/makiuchi-d/gozxing/qrcode/encoder"
+)
+
+// QuietZone is the empty border that a code needs, in modules.
+const QuietZone = 4
+
+// maxScale keeps the largest code, 185 modules with its border, under 10 MB.
+const maxScale = 16
+
+// ErrNotEncodable means that a text is empty or too long for a code.
+var ErrNotEncodable = errors.New("qr: text does not fit into a code")
+
+// Code is a QR code: a square of dark and light modules, without its quiet zone.
+// It is immutable.
+type Code struct {
+	size int
+	dark []bool
+}
+
+// Encode makes the smallest code for a text, with error correction M, which
+// survives the loss of 15 % of the area. A code holds at most 2,331 bytes. The
+// error is or wraps [ErrNotEncodable].
+func Encode(text string) (*Code, error) {
+	if text == "" {
+		return nil, ErrNotEncodable
+	}
+	hints := map[gozxing.EncodeHintType]any{}
+	if !isASCII(text) {
+		// Costs a few bits that say so; plain ASCII does without, as some readers
+		// do not know them.
+		hints[gozxing.EncodeHintType_CHARACTER_SET] = "UTF-8"
+	}
+	drawn, err := encoder.Encoder_encode(text, decoder.ErrorCorrectionLevel_M, hints)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %d bytes", ErrNotEncodable, len(text))
+	}
+	m := drawn.GetMatrix()
+	c := &Code{size: m.GetWidth(), dark: make([]bool, m.GetWidth()*m.GetWidth())}
+	for i := range c.dark {
+		c.dark[i] = m.Get(i%c.size, i/c.size) == 1
+	}
+	return c, nil
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+// Size is the number of modules along one side: 21 to 177.
+func (c *Code) Size() int { return c.size }
+
+// Dark says whether a module is dark. Outside of the code all is light.
+func (c *Code) Dark(x, y int) bool {
+	return x >= 0 && y >= 0 && x < c.size && y < c.size && c.dark[y*c.size+x]
+}
+
+// Image draws the code, black on white, with its quiet zone. scale is the side of
+// a module in pixels, 1 to 16; what lies outside is taken for the nearest.
+func (c *Code) Image(scale int) image.Image {
+	scale = min(max(scale, 1), maxScale)
+	side := (c.size + 2*QuietZone) * scale
+	m := image.NewPaletted(image.Rect(0, 0, side, side), color.Palette{color.White, color.Black})
+	for y := range side {
+		row := m.Pix[y*m.Stride:]
+		for x := range side {
+			if c.Dark(x/scale-QuietZone, y/scale-QuietZone) {
+				row[x] = 1
+			}
+		}
+	}
+	return m
+}
+
+// PNG writes what [Code.Image] draws.
+func (c *Code) PNG(w io.Writer, scale int) error {
+	if err := png.Encode(w, c.Image(scale)); err != nil {
+		return fmt.Errorf("qr: writing PNG: %w", err)
+	}
+	return nil
+}

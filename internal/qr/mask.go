@@ -1,0 +1,78 @@
+package qr
+
+import (
+	"github.com/makiuchi-d/gozxing"
+)
+
+// masker tells black from white. It returns nil when the picture has nothing to
+// tell apart.
+type masker func(*grey) *gozxing.BitMatrix
+
+// byBlocks judges blocks of 8×8 pixels by their surroundings and takes blocks
+// without contrast for background.
+func byBlocks(g *grey) *gozxing.BitMatrix {
+	m, err := gozxing.NewHybridBinarizer(source{g}).GetBlackMatrix()
+	if err != nil {
+		return nil
+	}
+	return m
+}
+
+// byHistogram uses one threshold for the whole picture.
+func byHistogram(g *grey) *gozxing.BitMatrix {
+	m, err := gozxing.NewGlobalHistgramBinarizer(source{g}).GetBlackMatrix()
+	if err != nil {
+		return nil
+	}
+	return m
+}
+
+// byMean compares each pixel with the mean of a square around it, whose side is
+// 1/parts of the longer side of the picture. A pixel is black if it is darker
+// than the mean by margin percent of the mean.
+func byMean(parts, margin int) masker {
+	return func(g *grey) *gozxing.BitMatrix {
+		m, err := gozxing.NewBitMatrix(g.w, g.h)
+		if err != nil {
+			return nil
+		}
+		s := g.sums()
+		radius := max(4, g.long()/parts/2)
+		share := uint64(100 - margin)
+		for y := range g.h {
+			top, bottom := max(y-radius, 0), min(y+radius+1, g.h)
+			for x, v := range g.row(y) {
+				left, right := max(x-radius, 0), min(x+radius+1, g.w)
+				area := uint64((right - left) * (bottom - top))
+				if uint64(v)*area*100 < uint64(s.in(left, top, right, bottom))*share {
+					m.Set(x, y)
+				}
+			}
+		}
+		return m
+	}
+}
+
+// source shows a grey picture to gozxing.
+type source struct{ g *grey }
+
+func (s source) GetRow(y int, row []byte) ([]byte, error) {
+	return append(row[:0], s.g.row(y)...), nil
+}
+func (s source) GetMatrix() []byte               { return s.g.pix }
+func (s source) GetWidth() int                   { return s.g.w }
+func (s source) GetHeight() int                  { return s.g.h }
+func (s source) Invert() gozxing.LuminanceSource { return source{s.g.negative()} }
+func (s source) String() string                  { return "" }
+func (s source) IsCropSupported() bool           { return false }
+func (s source) IsRotateSupported() bool         { return false }
+
+func (s source) Crop(int, int, int, int) (gozxing.LuminanceSource, error) {
+	return nil, gozxing.NewNotFoundException()
+}
+func (s source) RotateCounterClockwise() (gozxing.LuminanceSource, error) {
+	return nil, gozxing.NewNotFoundException()
+}
+func (s source) RotateCounterClockwise45() (gozxing.LuminanceSource, error) {
+	return nil, gozxing.NewNotFoundException()
+}
