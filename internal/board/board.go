@@ -53,10 +53,11 @@ type Board struct {
 	presence *presence
 	metrics  metrics
 
-	ctx    context.Context // ends when the board must stop at once
-	cancel context.CancelCauseFunc
-	places chan struct{} // one per turn at a time
-	work   sync.WaitGroup
+	ctx     context.Context // ends when the board must stop at once
+	cancel  context.CancelCauseFunc
+	places  chan struct{} // one per turn at a time
+	work    sync.WaitGroup
+	closing sync.Once
 
 	mu       sync.Mutex
 	draining bool
@@ -135,13 +136,16 @@ func (b *Board) Drain(ctx context.Context) {
 	}
 }
 
-// Close ends everything at once. After Drain nothing is left to end.
+// Close ends everything at once; after Drain nothing is left to end. Closing
+// again does nothing.
 func (b *Board) Close() {
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
-	b.Drain(ended)
-	b.cancel(ErrStopping)
-	b.presence.close()
+	b.closing.Do(func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		b.Drain(ended)
+		b.cancel(ErrStopping)
+		b.presence.close()
+	})
 }
 
 // Push delivers a late answer to a person outside any turn. It returns an error

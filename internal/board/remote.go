@@ -88,6 +88,10 @@ func (t *remote) receive(ctx context.Context, hungUp <-chan struct{}, turn strin
 	lost, forget := t.board.presence.watch()
 	defer forget()
 	for next := 1; ; {
+		gone := hungUp
+		if holder == "" {
+			gone = nil // there is nobody to be told yet
+		}
 		select {
 		case m := <-parcels:
 			if m.Header.Get("Status") == "503" {
@@ -128,14 +132,33 @@ func (t *remote) receive(ctx context.Context, hungUp <-chan struct{}, turn strin
 			if !bus.Lives(holder) {
 				return 0, talk.Fail(talk.Lost, "", errors.New("the instance that held the bot is silent"))
 			}
-		case <-hungUp:
+		case <-gone:
 			t.tell(holder, farewell{turn, false})
 			hungUp = nil
 		case <-ctx.Done():
+			if holder == "" {
+				holder = awaitHolder(parcels)
+			}
 			t.tell(holder, farewell{turn, true})
 			return 0, context.Cause(ctx)
 		}
 	}
+}
+
+// awaitHolder waits for the first parcel, so that an order that is given up
+// before anybody was seen to take it does not run on unwanted.
+func awaitHolder(parcels <-chan *nats.Msg) string {
+	timer := time.NewTimer(acceptWait)
+	defer timer.Stop()
+	select {
+	case m := <-parcels:
+		var p parcel
+		if json.Unmarshal(m.Data, &p) == nil {
+			return p.Holder
+		}
+	case <-timer.C:
+	}
+	return ""
 }
 
 func (t *remote) tell(holder string, f farewell) {
