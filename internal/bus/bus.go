@@ -51,10 +51,10 @@ type Bus struct {
 const (
 	// pulse is how often an instance says that it lives, and silence how long
 	// it may say nothing before the others take it for dead. A person whose
-	// answer breaks off is told within 2 s, and 400 ms of that are left for the
-	// telling.
-	pulse   = 400 * time.Millisecond
-	silence = 1600 * time.Millisecond
+	// answer breaks off is to be told within 2 s: that is one silence, the wait
+	// for the next pulse to notice it, and half a second to spare.
+	pulse   = 250 * time.Millisecond
+	silence = 1200 * time.Millisecond
 
 	pulseSubject = "pb.alive"
 	connectWait  = 10 * time.Second

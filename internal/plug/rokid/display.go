@@ -52,7 +52,7 @@ func (s *Settings) Validate() error {
 	return nil
 }
 
-func (s *Settings) filter() *hud.Filter {
+func (s *Settings) filter(lang talk.Lang) *hud.Filter {
 	plain := s.Plain
 	if len(plain) == 0 {
 		plain = []string{"markdown", "code"}
@@ -62,6 +62,7 @@ func (s *Settings) filter() *hud.Filter {
 		URLs:     slices.Contains(plain, "urls"),
 		Code:     slices.Contains(plain, "code"),
 		Emoji:    slices.Contains(plain, "emoji"),
+		Lang:     lang,
 	})
 }
 
@@ -79,7 +80,7 @@ type display struct {
 }
 
 func newDisplay(c *call, s Settings) *display {
-	return &display{stream: c.stream, lang: c.lang, filter: s.filter(), pager: hud.NewPager(s.MaxChars), recall: s.Recall, pages: s.MaxChars > 0}
+	return &display{stream: c.stream, lang: c.lang, filter: s.filter(c.lang), pager: hud.NewPager(s.MaxChars), recall: s.Recall, pages: s.MaxChars > 0}
 }
 
 // event shows one event.

@@ -61,7 +61,7 @@ func (p *pusher) push(ctx context.Context, bot store.Bot, l board.Late) error {
 	if s.PushKey == "" || l.Turn.UserID == "" {
 		return errNoPushKey
 	}
-	f := s.filter()
+	f := s.filter(l.Turn.Lang)
 	text := f.Write(l.Answer) + f.Flush()
 	if utf8.RuneCountInString(text) > pushChars {
 		text, _ = hud.Page(text, pushChars)

@@ -127,7 +127,7 @@ scan:
 		f.dropLine(i)
 		return true
 	case !ends && (c == '-' || c == '*' || c == '+') && isBlank(l.b[1]):
-		f.putString("· ")
+		f.bullets++
 		f.pass(1)
 		f.trim = true
 		return true
@@ -230,8 +230,10 @@ func (f *Filter) openFence(l look) bool {
 		f.putString(sayCodeLeftOut.In(f.opt.Lang))
 	}
 	f.pass(min(end+1, len(l.b)))
+	bullets := f.bullets // behind which code goes on
 	f.nextLine()
-	f.trim = f.trim && !f.blank // code goes on behind a bullet
+	f.bullets = bullets
+	f.trim = f.trim && bullets > 0
 	return true
 }
 

@@ -65,6 +65,7 @@ type state struct {
 	breaks int  // line breaks since the last line that shows something
 
 	// What is under way.
+	bullets int  // that the line shows if it shows anything
 	trim    bool // spaces are dropped until something else comes
 	swallow bool // one space is dropped: what was before it is gone
 	italic  bool
@@ -136,7 +137,7 @@ func (f *Filter) Flush() string {
 // passes lets through a piece in which nothing can have a meaning, without
 // copying it for the reader.
 func (f *Filter) passes(piece string) bool {
-	if len(f.buf) > 0 || len(piece) == 0 || len(piece) > maxHeld || f.start || f.trim || f.swallow || f.row ||
+	if len(f.buf) > 0 || len(piece) == 0 || len(piece) > maxHeld || f.start || f.trim || f.swallow || f.row || f.bullets > 0 ||
 		f.address.on || f.fence.n > 0 || f.emoji != noEmoji {
 		return false
 	}
@@ -261,6 +262,10 @@ func (f *Filter) put(b []byte) {
 	if len(b) == 0 {
 		return
 	}
+	for ; f.bullets > 0; f.bullets-- {
+		f.out = append(f.out, "· "...)
+		f.blank = false
+	}
 	if f.row {
 		f.putCells(b)
 		return
@@ -329,7 +334,7 @@ func (f *Filter) newline() {
 
 // nextLine makes what is read begin a line.
 func (f *Filter) nextLine() {
-	f.prev, f.start, f.quoted, f.indent = '\n', true, false, 0
+	f.prev, f.start, f.quoted, f.indent, f.bullets = '\n', true, false, 0, 0
 }
 
 // full says that there are as many blank lines as there may be.

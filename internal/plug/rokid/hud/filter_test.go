@@ -144,6 +144,7 @@ func TestFilter_urls(t *testing.T) {
 		"in ticks":           {"打开 `https://a.com` 好", "打开 好"},
 		"in bold":            {"**https://a.com** 好", "好"},
 		"in a table":         {"| a | https://a.com/b | c |\n", "a c\n"},
+		"in a list":          {"- https://a.com\n- <https://b.com>\n- 好", "\n\n· 好"},
 		"on a line":          {"源：\nhttps://a.com\n好", "源：\n\n好"},
 		"long":               {"a " + long + " b", "a b"},
 		"dots":               {"https://a.com......" + strings.Repeat(".", 600) + "b", "......" + strings.Repeat(".", 600) + "b"},

@@ -23,6 +23,7 @@ type Pager struct {
 	count     int // characters shown
 	sentence  end // whether what was read ends a sentence
 	prev      rune
+	last      rune // the last one shown
 
 	// held is what was read in the last quarter and not shown yet, runes its
 	// length. Up to solid (solidRunes) it does not end with space.
@@ -54,6 +55,7 @@ func (p *Pager) Write(text string) (show string) {
 	for at < len(text) && p.count < p.near {
 		r, n := utf8.DecodeRuneInString(text[at:])
 		p.see(r)
+		p.last = r
 		p.count++
 		at += n
 	}
@@ -116,7 +118,7 @@ func Page(text string, max int) (page, rest string) {
 // hold keeps back a character.
 func (p *Pager) hold(text string, r rune) {
 	p.see(r)
-	if len(p.held) >= maxRest {
+	if p.count+p.runes >= p.max && len(p.held) >= maxRest {
 		return // space beyond the page
 	}
 	p.held = append(p.held, text...)
@@ -140,7 +142,7 @@ func (p *Pager) release(n, runes int) string {
 func (p *Pager) turn(next rune) string {
 	n := 0
 	if !p.canEnd {
-		n = lastBreak(p.held, next)
+		n = lastBreak(p.last, p.held, next)
 	}
 	show := p.release(n, 0)
 	p.full = true
@@ -179,7 +181,7 @@ const (
 // it is more often the mark of a list.
 func (p *Pager) see(r rune) {
 	switch {
-	case strings.ContainsRune(fullStops, r):
+	case r == '\n' || strings.ContainsRune(fullStops, r):
 		p.sentence = fullStop
 	case r == '!' || r == '?' || r == '.' && !unicode.IsDigit(p.prev):
 		if p.sentence == notEnded {
@@ -203,26 +205,29 @@ func (p *Pager) endsSentence(next rune) bool {
 	return p.sentence == fullStop || unicode.IsSpace(next) || next >= utf8.RuneSelf
 }
 
-// lastBreak is the best place to end a page in text, before which no sentence
-// ends and after which next comes: at a comma, else between two words, else
-// between two characters.
-func lastBreak(text []byte, next rune) int {
-	var at [betweenClauses + 1]int
+// lastBreak is the best place to end a page in text, where no sentence ends: at a
+// comma, else between two words, else between two characters. The characters
+// before and next are on its two sides.
+func lastBreak(before rune, text []byte, next rune) int {
+	at := [...]int{-1, -1, -1, -1}
 	solid := 0
-	for i := 0; i < len(text); {
-		a, n := utf8.DecodeRune(text[i:])
+	for i := 0; ; {
+		after, n := next, 0
+		if i < len(text) {
+			after, n = utf8.DecodeRune(text[i:])
+		}
+		at[breakBetween(before, after)] = solid
+		if n == 0 {
+			break
+		}
 		i += n
-		if !unicode.IsSpace(a) {
+		if !unicode.IsSpace(after) {
 			solid = i
 		}
-		b := next
-		if i < len(text) {
-			b, _ = utf8.DecodeRune(text[i:])
-		}
-		at[breakBetween(a, b)] = solid
+		before = after
 	}
 	for kind := betweenClauses; kind > unbroken; kind-- {
-		if at[kind] > 0 {
+		if at[kind] >= 0 {
 			return at[kind]
 		}
 	}

@@ -32,15 +32,15 @@ func TestPage(t *testing.T) {
 		"too early":            {12, "一二三四。五六七八九十一二三四五六", "一二三四。五六七八九十一", "二三四五六"},
 		"sentence at the end":  {8, "一二三四五六七。八九", "一二三四五六七。", "八九"},
 		"quoted":               {12, "他说：“一二三四五。”六七八九", "他说：“一二三四五。”", "六七八九"},
-		"quote over the limit": {11, "他说：“一二三四五。”六七八九", "他说：“一二三四", "五。”六七八九"},
+		"quote over the limit": {10, "他说：“一二三四五。”六七八九", "他说：“一二三四", "五。”六七八九"},
 		"several stops":        {12, "一二三四五六七八！？！九十一二", "一二三四五六七八！？！", "九十一二"},
 		"semicolon":            {10, "一二三四五六七八；九十一", "一二三四五六七八；", "九十一"},
 		"line":                 {12, "一二三四五六七八九 \n十一二三", "一二三四五六七八九", "十一二三"},
 		"latin":                {20, "This is the first. Then more.", "This is the first.", "Then more."},
 		"quotes in latin":      {20, "He said \"go home.\" Then left.", "He said \"go home.\"", "Then left."},
 		"no sentence":          {20, "See www.patchbay.dev now", "See www.patchbay.dev", "now"},
-		"number":               {16, "It costs 3.14159265 euros", "It costs", "3.14159265 euros"},
-		"mark of a list":       {12, "一二三四五六七八\n1. 九十", "一二三四五六七八", "1. 九十"},
+		"number":               {11, "It costs 3.14159265 euros", "It costs ", "3.14159265 euros"},
+		"mark of a list":       {12, "一二三四五六七八\n1. 九十", "一二三四五六七八\n", "1. 九十"},
 		"behind a digit":       {16, "abcdef ghi jk 5. More", "abcdef ghi jk 5.", "More"},
 		"comma":                {12, "一二三四五六七八，九十一二三", "一二三四五六七八，", "九十一二三"},
 		"comma in a number":    {16, "about twelve 1,234,567 pieces", "about twelve", "1,234,567 pieces"},
@@ -106,6 +106,11 @@ func TestPager_restIsBounded(t *testing.T) {
 	}
 	if n := len(p.held); n > maxRest || p.Full() {
 		t.Errorf("%d bytes of space are kept; full: %v", n, p.Full())
+	}
+	p = NewPager(1 << 20)
+	long := strings.Repeat("x", 1<<20)
+	if got := p.Write(long) + p.Flush(); got != long {
+		t.Errorf("%d of %d characters of a long page are shown", len(got), len(long))
 	}
 	text := strings.Repeat("一二三四五六七八九十", 20000)
 	if page, rest := Page(text, 50); page+rest != text {

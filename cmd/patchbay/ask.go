@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"patchbay/internal/api"
+	"patchbay/internal/app"
+	"patchbay/internal/board"
+	"patchbay/internal/bus"
+	"patchbay/internal/talk"
+)
+
+type askCmd struct {
+	Bot          string `arg:"" help:"Number or name of the bot."`
+	Text         string `arg:"" optional:"" help:"What to ask."`
+	Image        string `help:"A picture to show: WebP, JPEG, PNG or GIF." placeholder:"FILE"`
+	Conversation string `help:"A name under which the bot remembers what was said before." placeholder:"ID"`
+	dataFlags    `embed:""`
+	serverFlags  `embed:""`
+}
+
+// Help is the command's examples.
+func (askCmd) Help() string {
+	return `The question goes through the server that runs on the data folder, if there is one. Without one, bots are asked from here, apart from those that connect to a server.
+
+Examples:
+
+    patchbay ask 1 "hello"
+    patchbay ask qwen "What is in this picture?" --image photo.jpg
+    patchbay ask qwen "And what is behind it?" --conversation evening
+    patchbay ask lobster "hello" --server https://board.example.org --key $KEY`
+}
+
+// maxPicture is the largest picture that is sent along, as for glasses.
+const maxPicture = 8 << 20
+
+// Run asks.
+func (c *askCmd) Run(ctx context.Context, sh *shell) error {
+	q := api.Question{Bot: c.Bot, Text: c.Text, Conversation: c.Conversation, Lang: string(sh.lang)}
+	if c.Image != "" {
+		picture, err := readPicture(c.Image)
+		if err != nil {
+			return err
+		}
+		q.Image = picture
+	}
+	show := &answer{sh: sh}
+	r, err := c.remote(sh)
+	if err != nil {
+		return err
+	}
+	if r != nil {
+		return show.done(r.ask(ctx, q, show.line))
+	}
+	settings, err := c.load(sh)
+	if err != nil {
+		return err
+	}
+	if !hasData(settings) {
+		return c.noData(settings)
+	}
+	if r, err = running(ctx, sh, settings); err != nil {
+		return err
+	}
+	if r != nil {
+		return show.done(r.ask(ctx, q, show.line))
+	}
+	return withBase(ctx, sh, settings, func(b *app.Base) error { return show.done(askHere(ctx, b, q, show.line)) })
+}
+
+func readPicture(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxPicture+1))
+	if err == nil && len(b) > maxPicture {
+		err = fmt.Errorf("%s is larger than %d MiB", name, maxPicture>>20)
+	}
+	return b, err
+}
+
+// askHere asks a bot without a server.
+func askHere(ctx context.Context, b *app.Base, q api.Question, line func(api.Line) error) error {
+	bot, err := findBot(ctx, b, q.Bot)
+	if err != nil {
+		return err
+	}
+	if connects(bot) {
+		return fmt.Errorf("%s is asked through a running server, to which it connects; start one with: patchbay serve", bot.Name)
+	}
+	turn, err := api.Turn(bot, q, "")
+	if err != nil {
+		return err
+	}
+	alone, err := bus.Open(ctx, bus.Options{})
+	if err != nil {
+		return err
+	}
+	defer alone.Close()
+	hub, err := board.New(boardOptions(b, alone))
+	if err != nil {
+		return err
+	}
+	defer hub.Close()
+	err = hub.Answer(ctx, turn, func(e talk.Event) error { return line(api.Line{Event: &e}) })
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	last := api.Line{End: true, Turn: turn.ID}
+	if f := talk.AsFailure(err); f != nil {
+		last.Error, last.Failure = f.Sentence(turn.Lang), f.Error()
+	}
+	return line(last)
+}
+
+func boardOptions(b *app.Base, alone *bus.Bus) board.Options {
+	t := b.Config.Turn
+	return board.Options{
+		Store: b.Store, Registry: b.Registry, Bus: alone, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+		FirstPiece: t.FirstPiece, Idle: t.Idle, History: b.Config.History.Turns, KeepContent: b.Config.Trace.Content,
+		Late: -1, // nobody is left here to be told later
+	}
+}
+
+// answer shows an answer as it comes.
+type answer struct {
+	sh   *shell
+	open bool // the last line has no end yet
+}
+
+// line shows one line of the answer.
+func (a *answer) line(l api.Line) error {
+	if a.sh.json {
+		if err := a.sh.writeJSON(l, ""); err != nil {
+			return err
+		}
+	}
+	switch {
+	case l.Error != "":
+		return failure(l)
+	case l.Event == nil || a.sh.json:
+		return nil
+	}
+	return a.event(*l.Event)
+}
+
+func failure(l api.Line) error {
+	if l.Failure == "" {
+		return errors.New(l.Error)
+	}
+	return fmt.Errorf("%s (%s)", l.Error, l.Failure)
+}
+
+func (a *answer) event(e talk.Event) error {
+	switch e.Kind {
+	case talk.KindText:
+		a.words(e.Text)
+	case talk.KindNote:
+		a.words(e.Text)
+		a.end()
+	case talk.KindCommand:
+		a.end()
+		a.sh.printf("⟶ %s\n", command(e.Command))
+	case talk.KindSuggest:
+		a.end()
+		for _, s := range e.Suggest {
+			a.sh.printf("? %s\n", s)
+		}
+	}
+	return nil
+}
+
+func (a *answer) words(text string) {
+	if text == "" {
+		return
+	}
+	a.sh.printf("%s", text)
+	a.open = text[len(text)-1] != '\n'
+}
+
+// end ends the line that is open.
+func (a *answer) end() {
+	if a.open {
+		a.sh.printf("\n")
+		a.open = false
+	}
+}
+
+// done ends what is shown and passes the error on.
+func (a *answer) done(err error) error {
+	a.end()
+	return err
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode"
+
+	"patchbay/internal/app"
+	"patchbay/internal/config"
+	"patchbay/internal/observe"
+	"patchbay/internal/store"
+)
+
+// dataFlags say where the data is. The environment and the configuration file
+// count as they do for the server.
+type dataFlags struct {
+	Data        string `help:"Folder that holds everything the server keeps." placeholder:"DIR"`
+	Config      string `help:"Configuration file; without it, patchbay.yaml in the data folder." placeholder:"FILE"`
+	DatabaseURL string `name:"database-url" help:"PostgreSQL instead of SQLite in the data folder; better given as PATCHBAY_DATABASE_URL." placeholder:"URL"`
+}
+
+// again is what has to follow a command that is suggested, so that it finds the
+// same data.
+func (d dataFlags) again() string {
+	suffix := ""
+	if d.Data != "" {
+		suffix += " --data " + quoteWord(d.Data)
+	}
+	if d.Config != "" {
+		suffix += " --config " + quoteWord(d.Config)
+	}
+	return suffix
+}
+
+// quoteWord quotes a word for a shell if it needs that.
+func quoteWord(word string) string {
+	if !strings.ContainsFunc(word, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-+:", r)
+	}) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// load reads the settings.
+func (d dataFlags) load(sh *shell) (*config.Config, error) {
+	flags := map[string]string{}
+	for path, text := range map[string]string{"data": d.Data, "database.url": d.DatabaseURL} {
+		if text != "" {
+			flags[path] = text
+		}
+	}
+	c, _, err := config.Load(config.Sources{File: d.Config, Env: sh.env, Flags: flags})
+	return c, err
+}
+
+// with opens the data that is there, hands it to f, and closes it.
+func (d dataFlags) with(ctx context.Context, sh *shell, f func(*app.Base) error) error {
+	c, err := d.load(sh)
+	if err != nil {
+		return err
+	}
+	if !hasData(c) {
+		return d.noData(c)
+	}
+	return withBase(ctx, sh, c, f)
+}
+
+// withBase opens the data, makes it if it is not there, hands it to f, and
+// closes it.
+func withBase(ctx context.Context, sh *shell, c *config.Config, f func(*app.Base) error) (err error) {
+	b, err := app.OpenBase(ctx, c, sh.logger())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	return f(b)
+}
+
+// hasData says whether there is anything to open: a database that only has to
+// be asked, or a file. Looking must not make a database in a misspelt folder.
+func hasData(c *config.Config) bool {
+	if c.Database.URL != "" {
+		return true
+	}
+	_, err := os.Stat(filepath.Join(c.Data, store.FileName))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+func (d dataFlags) noData(c *config.Config) error {
+	return fmt.Errorf("there is nothing in %s yet; begin with: patchbay user add NAME%s", c.Data, d.again())
+}
+
+// logger writes what nobody is told otherwise to standard error. What a bot finds
+// wrong comes back as an error.
+func (sh *shell) logger() *slog.Logger { return observe.NewLogger(sh.stderr, "error", "text") }
+
+// person finds somebody by name. Without a name it is the only person there is.
+func person(ctx context.Context, b *app.Base, name string) (store.Person, error) {
+	if name != "" {
+		p, err := b.Store.People.ByName(ctx, name)
+		if errors.Is(err, store.ErrNotFound) {
+			return p, fmt.Errorf("there is nobody named %q; patchbay user list shows who there is", name)
+		}
+		return p, err
+	}
+	people, err := b.Store.People.All(ctx)
+	switch {
+	case err != nil:
+		return store.Person{}, err
+	case len(people) == 0:
+		return store.Person{}, errors.New("there is nobody yet; begin with: patchbay user add NAME")
+	case len(people) > 1:
+		return store.Person{}, usagef("there are %d people; say for whom with --user NAME", len(people))
+	}
+	return people[0], nil
+}
+
+// names are the people's names by id.
+func names(ctx context.Context, b *app.Base) (map[string]string, error) {
+	people, err := b.Store.People.All(ctx)
+	byID := make(map[string]string, len(people))
+	for _, p := range people {
+		byID[p.ID] = p.Name
+	}
+	return byID, err
+}
+
+// findBot finds a bot by number or name.
+func findBot(ctx context.Context, b *app.Base, ref string) (store.Bot, error) {
+	bot, err := b.Registry.Find(ctx, "", ref)
+	if errors.Is(err, store.ErrNotFound) {
+		return bot, fmt.Errorf("there is no bot %q; patchbay bot list shows those there are", ref)
+	}
+	return bot, err
+}
+
+// connects says whether a bot's far side dials in, with a token.
+func connects(bot store.Bot) bool { return bot.TokenHash != "" }

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"patchbay/internal/account"
+	"patchbay/internal/app"
+	"patchbay/internal/qr"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+type bindCmd struct {
+	Bot       string `arg:"" help:"Number or name of the bot."`
+	PNG       string `name:"png" help:"Also write the QR code as a picture." placeholder:"FILE"`
+	Wait      bool   `help:"With --json: wait until somebody is bound."`
+	List      bool   `help:"List who is bound instead."`
+	dataFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (bindCmd) Help() string {
+	return `Say something to the glasses: whoever is not bound yet is asked to photograph the QR code. The six digits do the same without a camera. Both are good once, for five minutes.
+
+Examples:
+
+    patchbay bind lobster
+    patchbay bind 1 --png code.png
+    patchbay bind 1 --json
+    patchbay bind 1 --list`
+}
+
+// Run makes an invitation and waits for it to be used.
+func (c *bindCmd) Run(ctx context.Context, sh *shell) error {
+	return c.with(ctx, sh, func(b *app.Base) error {
+		bot, err := findBot(ctx, b, c.Bot)
+		if err != nil {
+			return err
+		}
+		if c.List {
+			return listWearers(ctx, sh, b, bot)
+		}
+		inv, err := b.Accounts.Invite(ctx, bot.Number)
+		if err != nil {
+			return err
+		}
+		if err := c.show(sh, bot, inv); err != nil {
+			return err
+		}
+		if sh.json && !c.Wait {
+			return nil
+		}
+		return awaitWearer(ctx, sh, b, bot, inv)
+	})
+}
+
+var (
+	sayLook = talk.Say{
+		Zh: "请用眼镜拍摄这个二维码，绑定到 %s。\n或者对眼镜说：“绑定 %s”",
+		En: "Photograph this code with the glasses to bind them to %s.\nOr say to the glasses: “bind %s”",
+	}
+	sayLeft  = talk.Say{Zh: "\r剩余 %d:%02d ", En: "\r%d:%02d left "}
+	sayBound = talk.Say{Zh: "绑定成功！%s 现在使用 %s。", En: "Bound! %s uses %s now."}
+)
+
+// show shows the invitation.
+func (c *bindCmd) show(sh *shell, bot store.Bot, inv account.Invitation) error {
+	code, err := qr.Encode(inv.Token)
+	if err != nil {
+		return err
+	}
+	if c.PNG != "" {
+		if err := writePNG(c.PNG, code); err != nil {
+			return err
+		}
+	}
+	if sh.json {
+		return sh.writeJSON(struct {
+			Token   string    `json:"token"`
+			Code    string    `json:"code"`
+			Expires time.Time `json:"expires_at"`
+		}{inv.Token, inv.Code, inv.Expires}, "")
+	}
+	_, isTerminal := terminal(sh.stdout)
+	if err := code.Terminal(sh.stdout, qr.TerminalOptions{Plain: !isTerminal || sh.getenv("NO_COLOR") != ""}); err != nil {
+		return err
+	}
+	sh.say(sayLook, bot.Name, inv.Code)
+	return nil
+}
+
+// pictureScale makes a code of a token 330 pixels wide.
+const pictureScale = 10
+
+func writePNG(name string, code *qr.Code) (err error) {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return code.PNG(f, pictureScale)
+}
+
+// lookEvery is how often the database is asked whether the invitation was used.
+const lookEvery = 500 * time.Millisecond
+
+// awaitWearer waits until an invitation is used or has expired.
+func awaitWearer(ctx context.Context, sh *shell, b *app.Base, bot store.Bot, inv account.Invitation) error {
+	_, live := terminal(sh.stderr)
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		used, err := b.Accounts.InvitationUsed(ctx, inv.ID)
+		if err != nil {
+			return err
+		}
+		left := time.Until(inv.Expires).Round(time.Second)
+		if live {
+			fmt.Fprint(sh.stderr, sayLeft.In(sh.lang, int(left.Minutes()), int(left.Seconds())%60))
+			if used || left <= 0 {
+				fmt.Fprintln(sh.stderr)
+			}
+		}
+		switch {
+		case used:
+			return welcome(ctx, sh, b, bot)
+		case left <= 0:
+			return errors.New("the invitation has expired and was not used; run bind again for a new one")
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// welcome tells who was bound: the newest wearer of the bot.
+func welcome(ctx context.Context, sh *shell, b *app.Base, bot store.Bot) error {
+	wearers, err := b.Store.Bindings.ByBot(ctx, bot.Number)
+	if err != nil || len(wearers) == 0 {
+		return err
+	}
+	w := wearers[len(wearers)-1]
+	if sh.json {
+		return sh.writeJSON(w, "")
+	}
+	sh.say(sayBound, w.UserID, bot.Name)
+	return nil
+}
+
+var (
+	sayWearer    = talk.Say{Zh: "用户 ID", En: "USER ID"}
+	saySince     = talk.Say{Zh: "绑定于", En: "BOUND"}
+	sayAgent     = talk.Say{Zh: "智能体 ID", En: "AGENT ID"}
+	sayNoWearers = talk.Say{Zh: "还没有人绑定到 %s。", En: "Nobody is bound to %s."}
+)
+
+func listWearers(ctx context.Context, sh *shell, b *app.Base, bot store.Bot) error {
+	wearers, err := b.Store.Bindings.ByBot(ctx, bot.Number)
+	if err != nil {
+		return err
+	}
+	if wearers == nil {
+		wearers = []store.Binding{}
+	}
+	return sh.result(wearers, func() {
+		if len(wearers) == 0 {
+			sh.say(sayNoWearers, bot.Name)
+			return
+		}
+		sh.wearerTable(wearers)
+	})
+}
+
+func (sh *shell) wearerTable(wearers []store.Binding) {
+	var rows [][]string
+	for _, w := range wearers {
+		rows = append(rows, []string{w.UserID, w.AgentID, sh.when(w.Created)})
+	}
+	sh.table([]talk.Say{sayWearer, sayAgent, saySince}, rows)
+}

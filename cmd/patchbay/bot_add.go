@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+
+	"patchbay/internal/app"
+	"patchbay/internal/board"
+	"patchbay/internal/config"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+type botAddCmd struct {
+	Name        string   `help:"What the bot is called." placeholder:"NAME" required:""`
+	Kind        string   `help:"What answers: echo (says everything back), openai (any OpenAI-compatible model), eyeclaw (an EyeClaw plugin connects)." placeholder:"KIND" required:""`
+	Set         []string `help:"A setting as name=value, or name=@FILE to read the value from a file (@- from standard input). Can be given again." sep:"none" placeholder:"K=V"`
+	Description string   `help:"What it is for." placeholder:"TEXT"`
+	User        string   `help:"Whose bot; may be left out while there is one person." placeholder:"NAME"`
+	dataFlags   `embed:""`
+}
+
+// Help is the command's examples.
+func (botAddCmd) Help() string {
+	return `Examples:
+
+    patchbay bot add --name parrot --kind echo
+    patchbay bot add --name qwen --kind openai --set base_url=http://localhost:11434/v1 --set model=qwen3:8b
+    patchbay bot add --name gpt --kind openai --set base_url=https://api.openai.com/v1 --set model=gpt-4o-mini --set api_key=@key.txt
+    patchbay bot add --name lobster --kind eyeclaw --json`
+}
+
+// Run adds the bot.
+func (c *botAddCmd) Run(ctx context.Context, sh *shell) error {
+	set, err := sh.pairs(c.Set)
+	if err != nil {
+		return err
+	}
+	return c.with(ctx, sh, func(b *app.Base) error {
+		p, err := person(ctx, b, c.User)
+		if err != nil {
+			return err
+		}
+		bot, token, err := b.Registry.Add(ctx, board.NewBot{Owner: p.ID, Name: c.Name, Kind: c.Kind, Description: c.Description, Set: set})
+		if err != nil {
+			return err
+		}
+		return sh.result(struct {
+			ID       int64  `json:"id"`
+			SDKToken string `json:"sdk_token,omitempty"`
+		}{bot.Number, token}, func() {
+			sh.say(sayBotAdded, bot.Number, bot.Name)
+			if token == "" {
+				sh.say(sayTryBot, bot.Number, c.again())
+				return
+			}
+			sh.showToken(b.Config, bot, token)
+		})
+	})
+}
+
+var (
+	sayBotAdded = talk.Say{Zh: "机器人 %d（%s）已接入。", En: "Bot %d (%s) is plugged in."}
+	sayTryBot   = talk.Say{Zh: "试一试：\n  patchbay ask %d \"你好\"%s", En: "Try it:\n  patchbay ask %d \"hello\"%s"}
+	sayToken    = talk.Say{Zh: "令牌（请现在保存，之后不会再显示）：", En: "Its token (keep it now; it is not shown again):"}
+	sayPlugin   = talk.Say{Zh: "在运行 OpenClaw 的电脑上：", En: "On the computer where OpenClaw runs:"}
+)
+
+// showToken shows the token of a bot that connects, and how its far side is told.
+func (sh *shell) showToken(c *config.Config, bot store.Bot, token string) {
+	sh.say(sayToken)
+	sh.printf("  %s\n", token)
+	sh.say(sayPlugin)
+	sh.printf(`  openclaw plugins install @eyeclaw/eyeclaw
+  openclaw config set plugins.entries.eyeclaw.config.sdkToken %s
+  openclaw config set plugins.entries.eyeclaw.config.botId %d
+  openclaw config set plugins.entries.eyeclaw.config.serverUrl %s
+  openclaw config set gateway.http.endpoints.chatCompletions.enabled true
+  openclaw gateway restart
+`, token, bot.Number, outsideURL(c))
+}
+
+// outsideURL is the address at which others reach the server, as far as is known.
+func outsideURL(c *config.Config) string {
+	if c.PublicURL != "" {
+		return c.PublicURL
+	}
+	if r, err := app.FindRunning(c.Data); err == nil {
+		return r.URL
+	}
+	return "http://" + c.Listen
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"patchbay/internal/api"
+	"patchbay/internal/app"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+type botListCmd struct {
+	dataFlags   `embed:""`
+	serverFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (botListCmd) Help() string {
+	return `Whether bots are connected is known only while a server runs.
+
+Examples:
+
+    patchbay bot list
+    patchbay bot list --json
+    patchbay bot list --server https://board.example.org --key $KEY`
+}
+
+// botRow is a bot in the list.
+type botRow struct {
+	store.Bot
+	api.Health
+	OwnerName string `json:"owner_name,omitempty"`
+	// Online is nil if nobody knows.
+	Online  *bool  `json:"online,omitempty"`
+	Trouble string `json:"trouble,omitempty"`
+}
+
+// Run lists the bots.
+func (c *botListCmd) Run(ctx context.Context, sh *shell) error {
+	r, err := c.remote(sh)
+	if err != nil {
+		return err
+	}
+	if r != nil {
+		list, err := r.bots(ctx)
+		if err != nil {
+			return err
+		}
+		return sh.botTable(liveRows(list), "")
+	}
+	return c.with(ctx, sh, func(b *app.Base) error {
+		rows, err := localRows(ctx, sh, b)
+		if err != nil {
+			return err
+		}
+		return sh.botTable(rows, c.again())
+	})
+}
+
+// localRows lists the bots of a data folder, as the server that runs on it sees
+// them if there is one.
+func localRows(ctx context.Context, sh *shell, b *app.Base) ([]botRow, error) {
+	var rows []botRow
+	r, err := running(ctx, sh, b.Config)
+	switch {
+	case err != nil:
+		return nil, err
+	case r != nil:
+		list, err := r.bots(ctx)
+		if err != nil {
+			return nil, err
+		}
+		rows = liveRows(list)
+	default:
+		bots, err := b.Store.Bots.ByOwner(ctx, "")
+		if err != nil {
+			return nil, err
+		}
+		for _, bot := range bots {
+			rows = append(rows, botRow{Bot: bot})
+		}
+	}
+	people, err := names(ctx, b)
+	for i := range rows {
+		rows[i].OwnerName = people[rows[i].Owner]
+	}
+	return rows, err
+}
+
+func liveRows(list []api.BotStatus) []botRow {
+	var rows []botRow
+	for _, s := range list {
+		rows = append(rows, botRow{Bot: s.Bot, Health: s.Health, Online: &s.Online, Trouble: s.Trouble})
+	}
+	return rows
+}
+
+var (
+	sayID      = talk.Say{Zh: "编号", En: "ID"}
+	sayKind    = talk.Say{Zh: "类型", En: "KIND"}
+	sayOwner   = talk.Say{Zh: "主人", En: "OWNER"}
+	saySeen    = talk.Say{Zh: "最近连接", En: "LAST SEEN"}
+	sayOnline  = talk.Say{Zh: "在线", En: "online"}
+	sayOffline = talk.Say{Zh: "离线", En: "offline"}
+	sayReady   = talk.Say{Zh: "就绪", En: "ready"}
+	sayNoBots  = talk.Say{Zh: "还没有机器人。接入一个：patchbay bot add --name 小龙虾 --kind echo%s", En: "There are no bots yet. Plug one in: patchbay bot add --name lobster --kind echo%s"}
+)
+
+func (sh *shell) botTable(rows []botRow, again string) error {
+	if rows == nil {
+		rows = []botRow{}
+	}
+	return sh.result(rows, func() {
+		if len(rows) == 0 {
+			sh.say(sayNoBots, again)
+			return
+		}
+		var cells [][]string
+		for _, r := range rows {
+			seen := ""
+			if !r.Seen.IsZero() {
+				seen = sh.when(r.Seen)
+			}
+			cells = append(cells, []string{strconv.FormatInt(r.Number, 10), r.Name, r.Kind, r.OwnerName, botState(sh, r), seen, r.Trouble})
+		}
+		sh.table([]talk.Say{sayID, sayName, sayKind, sayOwner, sayState, saySeen, {}}, cells)
+	})
+}
+
+// botState is whether a bot can be asked, as far as is known.
+func botState(sh *shell, r botRow) string {
+	switch {
+	case r.Online == nil:
+		return "–"
+	case !*r.Online:
+		return sayOffline.In(sh.lang)
+	case r.Seen.IsZero():
+		return sayReady.In(sh.lang)
+	case r.Connections > 1: // two plugins with one token: their owner should know
+		return fmt.Sprintf("%s ×%d", sayOnline.In(sh.lang), r.Connections)
+	}
+	return sayOnline.In(sh.lang)
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+
+	"patchbay/internal/app"
+	"patchbay/internal/talk"
+)
+
+type botRotateCmd struct {
+	Bot       string `arg:"" help:"Number or name of the bot."`
+	dataFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (botRotateCmd) Help() string {
+	return `The old token is refused from now on, and whoever is connected with it is disconnected.
+
+Example:
+
+    patchbay bot rotate lobster`
+}
+
+var sayRotated = talk.Say{Zh: "机器人 %d（%s）有了新令牌，旧令牌已失效。", En: "Bot %d (%s) has a new token; the old one is refused."}
+
+// Run gives the bot a new token.
+func (c *botRotateCmd) Run(ctx context.Context, sh *shell) error {
+	return c.with(ctx, sh, func(b *app.Base) error {
+		bot, err := findBot(ctx, b, c.Bot)
+		if err != nil {
+			return err
+		}
+		token, err := b.Registry.Rotate(ctx, bot.Number)
+		if err != nil {
+			return err
+		}
+		sh.disconnect(ctx, b.Config, bot)
+		return sh.result(struct {
+			ID       int64  `json:"id"`
+			SDKToken string `json:"sdk_token"`
+		}{bot.Number, token}, func() {
+			sh.say(sayRotated, bot.Number, bot.Name)
+			sh.showToken(b.Config, bot, token)
+		})
+	})
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+
+	"patchbay/internal/app"
+	"patchbay/internal/board"
+	"patchbay/internal/talk"
+)
+
+type botSetCmd struct {
+	Bot         string   `arg:"" help:"Number or name of the bot."`
+	Set         []string `arg:"" optional:"" name:"k=v" help:"Settings as name=value; name= takes a setting away, name=@FILE reads the value from a file."`
+	Name        *string  `help:"A new name." placeholder:"NAME"`
+	Description *string  `help:"A new description." placeholder:"TEXT"`
+	dataFlags   `embed:""`
+}
+
+// Help is the command's examples.
+func (botSetCmd) Help() string {
+	return `A running server takes the change up with the next question; answers that run go on as they began.
+
+Examples:
+
+    patchbay bot set qwen model=qwen3:14b temperature=0.3
+    patchbay bot set 1 shared=true max_chars=120
+    patchbay bot set gpt api_key=@new-key.txt
+    patchbay bot set gpt system= --name "GPT at home"`
+}
+
+var (
+	sayBotChanged = talk.Say{Zh: "机器人 %d（%s）已更新。", En: "Bot %d (%s) is changed."}
+)
+
+// Run changes the bot.
+func (c *botSetCmd) Run(ctx context.Context, sh *shell) error {
+	if len(c.Set) == 0 && c.Name == nil && c.Description == nil {
+		return usagef("nothing to change is given; write name=value, --name or --description")
+	}
+	set, err := sh.pairs(c.Set)
+	if err != nil {
+		return err
+	}
+	return c.with(ctx, sh, func(b *app.Base) error {
+		bot, err := findBot(ctx, b, c.Bot)
+		if err != nil {
+			return err
+		}
+		bot, err = b.Registry.Change(ctx, bot.Number, board.Changes{Name: c.Name, Description: c.Description, Set: set})
+		if err != nil {
+			return err
+		}
+		return sh.result(bot, func() { sh.say(sayBotChanged, bot.Number, bot.Name) })
+	})
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"patchbay/internal/app"
+	"patchbay/internal/config"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+type botShowCmd struct {
+	Bot       string `arg:"" help:"Number or name of the bot."`
+	dataFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (botShowCmd) Help() string {
+	return `Example:
+
+    patchbay bot show lobster`
+}
+
+// botView is everything about a bot.
+type botView struct {
+	botRow
+	Settings map[string]json.RawMessage `json:"settings"` // secrets masked
+	Wearers  []store.Binding            `json:"wearers"`
+	Lingzhu  lingzhuForm                `json:"lingzhu"`
+	Traces   []store.Trace              `json:"traces"` // newest first
+}
+
+// lingzhuForm is what the platform of the glasses asks for, in its words.
+type lingzhuForm struct {
+	Vendor string `json:"三方厂商"`
+	Agent  int64  `json:"智能体ID"`
+	URL    string `json:"URL"`
+	AK     string `json:"AK"` // how to make one
+	Input  string `json:"入参类型"`
+	Warn   string `json:"warning,omitempty"`
+}
+
+// Run shows the bot.
+func (c *botShowCmd) Run(ctx context.Context, sh *shell) error {
+	return c.with(ctx, sh, func(b *app.Base) error {
+		bot, err := findBot(ctx, b, c.Bot)
+		if err != nil {
+			return err
+		}
+		v, err := viewBot(ctx, sh, b, bot, c.again())
+		if err != nil {
+			return err
+		}
+		return sh.result(v, func() { sh.showBot(v) })
+	})
+}
+
+func viewBot(ctx context.Context, sh *shell, b *app.Base, bot store.Bot, again string) (v botView, err error) {
+	rows, err := localRows(ctx, sh, b)
+	if err != nil {
+		return v, err
+	}
+	for _, r := range rows {
+		if r.Number == bot.Number {
+			v.botRow = r
+		}
+	}
+	if v.Settings, err = b.Registry.Shown(bot); err != nil {
+		return v, err
+	}
+	if v.Wearers, err = b.Store.Bindings.ByBot(ctx, bot.Number); err != nil {
+		return v, err
+	}
+	v.Lingzhu = form(sh, b.Config, bot, again)
+	v.Traces, err = lastTraces(ctx, b, bot)
+	return v, err
+}
+
+// form is what to type into the platform's form.
+func form(sh *shell, c *config.Config, bot store.Bot, again string) lingzhuForm {
+	f := lingzhuForm{
+		Vendor: "自定义智能体", Agent: bot.Number, URL: outsideURL(c) + "/sse/rokid",
+		AK: fmt.Sprintf("patchbay key add --name lingzhu --scope lingzhu --bot %d%s", bot.Number, again), Input: "文字, 图片",
+	}
+	if c.PublicURL == "" {
+		f.Warn = sayNoPublic.In(sh.lang)
+	}
+	return f
+}
+
+const (
+	tracesShown = 10
+	// tracesSearched bounds the look for one bot's turns among its owner's.
+	tracesSearched = 500
+)
+
+// lastTraces are the newest turns of a bot.
+func lastTraces(ctx context.Context, b *app.Base, bot store.Bot) ([]store.Trace, error) {
+	all, err := b.Store.Traces.Newest(ctx, bot.Owner, time.Now().Add(time.Minute), tracesSearched)
+	if err != nil {
+		return nil, err
+	}
+	mine := []store.Trace{}
+	for _, t := range all {
+		if t.Bot == bot.Number && len(mine) < tracesShown {
+			mine = append(mine, t)
+		}
+	}
+	return mine, nil
+}
+
+var (
+	sayNoPublic = talk.Say{
+		Zh: "public_url 未设置：请用平台能访问到的 https 地址替换其中的地址。",
+		En: "public_url is not set: put an https address there that the platform can reach.",
+	}
+	sayHeadBot      = talk.Say{Zh: "机器人 %d：%s（%s，%s）", En: "Bot %d: %s (%s, %s)"}
+	sayHeadSettings = talk.Say{Zh: "\n设置", En: "\nSettings"}
+	sayHeadForm     = talk.Say{Zh: "\n在灵珠平台创建三方智能体时填写", En: "\nFor the form of the Lingzhu platform (三方智能体)"}
+	sayHeadWearers  = talk.Say{Zh: "\n已绑定", En: "\nBound"}
+	sayHeadTraces   = talk.Say{Zh: "\n最近的对话", En: "\nLast turns"}
+	sayMakeKey      = talk.Say{Zh: "用这条命令生成：%s", En: "make one with: %s"}
+	sayAt           = talk.Say{Zh: "时间", En: "AT"}
+	sayDoor         = talk.Say{Zh: "入口", En: "DOOR"}
+	sayOutcome      = talk.Say{Zh: "结果", En: "OUTCOME"}
+	sayFirst        = talk.Say{Zh: "首段", En: "FIRST"}
+	sayTotal        = talk.Say{Zh: "总共", En: "TOTAL"}
+	sayPieces       = talk.Say{Zh: "段数", En: "PIECES"}
+	sayCause        = talk.Say{Zh: "原因", En: "CAUSE"}
+)
+
+func (sh *shell) showBot(v botView) {
+	sh.say(sayHeadBot, v.Number, v.Name, v.Kind, botState(sh, v.botRow))
+	for _, line := range []string{v.Description, v.Trouble} {
+		if line != "" {
+			sh.printf("%s\n", line)
+		}
+	}
+	if len(v.Settings) > 0 {
+		sh.say(sayHeadSettings)
+		for _, name := range slices.Sorted(maps.Keys(v.Settings)) {
+			sh.printf("  %s = %s\n", name, plainJSON(v.Settings[name]))
+		}
+	}
+	sh.showForm(v.Lingzhu)
+	if len(v.Wearers) > 0 {
+		sh.say(sayHeadWearers)
+		sh.wearerTable(v.Wearers)
+	}
+	if len(v.Traces) > 0 {
+		sh.say(sayHeadTraces)
+		sh.traceTable(v.Traces)
+	}
+}
+
+func (sh *shell) showForm(f lingzhuForm) {
+	sh.say(sayHeadForm)
+	sh.printf("  三方厂商   %s\n  智能体ID   %d\n  URL        %s\n  AK         %s\n  入参类型   %s\n",
+		f.Vendor, f.Agent, f.URL, sayMakeKey.In(sh.lang, f.AK), f.Input)
+	if f.Warn != "" {
+		sh.printf("  ! %s\n", f.Warn)
+	}
+}
+
+func (sh *shell) traceTable(traces []store.Trace) {
+	var rows [][]string
+	for _, t := range traces {
+		first := ""
+		if t.First > 0 {
+			first = took(t.First)
+		}
+		cause := oneLine(t.Cause)
+		rows = append(rows, []string{t.At.Local().Format("01-02 15:04:05"), t.Door, t.Outcome, first, took(t.Total), strconv.FormatInt(t.Pieces, 10), cause})
+	}
+	sh.table([]talk.Say{sayAt, sayDoor, sayOutcome, sayFirst, sayTotal, sayPieces, sayCause}, rows)
+}
+
+// plainJSON is a setting as people write it: texts without quotes.
+func plainJSON(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		return string(raw)
+	}
+	return strings.ReplaceAll(text, "\n", "\n    ")
+}

@@ -1,0 +1,55 @@
+package main
+
+import "github.com/alecthomas/kong"
+
+// cli is the whole command line. Each command is in a file of its own.
+type cli struct {
+	JSON bool `name:"json" help:"Print the result as JSON."`
+
+	Serve serveCmd `cmd:"" group:"begin" help:"Run the server."`
+	Demo  demoCmd  `cmd:"" group:"begin" help:"See the whole story in this terminal: no hardware, no account, under a minute."`
+
+	User struct {
+		Add    userAddCmd    `cmd:"" help:"Open an account."`
+		List   userListCmd   `cmd:"" help:"List the people."`
+		Passwd userPasswdCmd `cmd:"" help:"Set somebody's password."`
+	} `cmd:"" group:"people" help:"People."`
+	Key struct {
+		Add    keyAddCmd    `cmd:"" help:"Make a key for a program or for the glasses' platform."`
+		List   keyListCmd   `cmd:"" help:"List the keys."`
+		Revoke keyRevokeCmd `cmd:"" help:"End a key for good."`
+	} `cmd:"" group:"people" help:"Keys."`
+
+	Bot struct {
+		Add    botAddCmd    `cmd:"" help:"Plug in a bot."`
+		List   botListCmd   `cmd:"" help:"List the bots and whether they are connected."`
+		Show   botShowCmd   `cmd:"" help:"Show a bot, its wearers, its last turns, and what to type into the glasses' platform."`
+		Set    botSetCmd    `cmd:"" help:"Change a bot."`
+		Rm     botRmCmd     `cmd:"" help:"Remove a bot and all that belongs to it."`
+		Rotate botRotateCmd `cmd:"" help:"Give a bot that connects a new token."`
+	} `cmd:"" group:"bots" help:"Bots."`
+	Bind   bindCmd   `cmd:"" group:"bots" help:"Bind glasses to a bot by a QR code in this terminal, or by six digits."`
+	Unbind unbindCmd `cmd:"" group:"bots" help:"Unbind glasses from a bot."`
+
+	Ask      askCmd `cmd:"" group:"try" help:"Ask a bot and stream its answer."`
+	Simulate struct {
+		Glasses simulateGlassesCmd `cmd:"" help:"Act as a pair of glasses against any server."`
+	} `cmd:"" group:"try" help:"Simulated devices."`
+
+	Config struct {
+		Check   configCheckCmd   `cmd:"" help:"Say what is wrong with the settings."`
+		Default configDefaultCmd `cmd:"" help:"Print a configuration file that explains every setting."`
+		Doc     configDocCmd     `cmd:"" help:"Print a table of all settings as Markdown."`
+	} `cmd:"" group:"care" help:"Settings."`
+	Doctor     doctorCmd     `cmd:"" group:"care" help:"Check everything and say what to do."`
+	Version    versionCmd    `cmd:"" group:"care" help:"Print the version."`
+	Completion completionCmd `cmd:"" group:"care" help:"Print a script that completes commands in your shell."`
+}
+
+var commandGroups = kong.ExplicitGroups([]kong.Group{
+	{Key: "begin", Title: "Begin:"},
+	{Key: "people", Title: "People and keys:"},
+	{Key: "bots", Title: "Bots and glasses:"},
+	{Key: "try", Title: "Try:"},
+	{Key: "care", Title: "Look after it:"},
+})

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/alecthomas/kong"
+
+	"patchbay/internal/config"
+	"patchbay/internal/talk"
+)
+
+type configCheckCmd struct {
+	Effective bool         `help:"Also print every setting with its value, as a configuration file with secrets masked."`
+	Config    string       `help:"Configuration file; without it, $$PATCHBAY_CONFIG or patchbay.yaml in the data folder." placeholder:"FILE"`
+	Settings  kong.Plugins `embed:""`
+}
+
+// Help is the command's examples.
+func (configCheckCmd) Help() string {
+	return `Examples:
+
+    patchbay config check
+    patchbay config check --config /etc/patchbay.yaml --effective
+    patchbay config check --listen :3000 --public-url https://board.example.org`
+}
+
+var (
+	saySettingsGood = talk.Say{Zh: "设置没有问题。", En: "The settings are good."}
+	sayNotDefault   = talk.Say{Zh: "%s 来自 %s", En: "%s comes from %s"}
+)
+
+// Run reads the settings as serve would.
+func (c *configCheckCmd) Run(_ context.Context, sh *shell) error {
+	settings, origins, err := config.Load(config.Sources{File: c.Config, Env: sh.env, Flags: given(c.Settings)})
+	if sh.json {
+		return c.report(sh, settings, origins, err)
+	}
+	if err != nil {
+		return err
+	}
+	if c.Effective {
+		return settings.WriteEffective(sh.stdout)
+	}
+	sh.say(saySettingsGood)
+	for _, o := range origins {
+		sh.say(sayNotDefault, o.Path, o.Where())
+	}
+	return nil
+}
+
+// checkReport is the result as JSON.
+type checkReport struct {
+	OK        bool              `json:"ok"`
+	Problems  []checkProblem    `json:"problems,omitempty"`
+	Given     map[string]string `json:"given,omitempty"` // key → where its value comes from
+	Effective string            `json:"effective,omitempty"`
+}
+
+type checkProblem struct {
+	Key    string `json:"key"`
+	Where  string `json:"where,omitempty"`
+	Fault  string `json:"fault"`
+	Advice string `json:"advice"`
+}
+
+func (c *configCheckCmd) report(sh *shell, settings *config.Config, origins []config.Origin, err error) error {
+	problems, _ := errors.AsType[config.Problems](err)
+	if err != nil && problems == nil {
+		return err
+	}
+	out := checkReport{OK: err == nil, Given: map[string]string{}}
+	for _, p := range problems {
+		out.Problems = append(out.Problems, checkProblem(p))
+	}
+	for _, o := range origins {
+		out.Given[o.Path] = o.Where()
+	}
+	if c.Effective && settings != nil {
+		out.Effective = settings.String()
+	}
+	if err := sh.writeJSON(out, "  "); err != nil {
+		return err
+	}
+	if !out.OK {
+		return errTold
+	}
+	return nil
+}

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"strings"
+
+	"patchbay/internal/config"
+)
+
+type configDefaultCmd struct{}
+
+// Help is the command's examples.
+func (configDefaultCmd) Help() string {
+	return `Every setting is in it with its default, commented out.
+
+Example:
+
+    patchbay config default > ~/.local/share/patchbay/patchbay.yaml`
+}
+
+// Run prints the file.
+func (c *configDefaultCmd) Run(sh *shell) error {
+	var b strings.Builder
+	if err := config.WriteDefault(&b); err != nil {
+		return err
+	}
+	return sh.result(map[string]string{"yaml": b.String()}, func() { sh.printf("%s", b.String()) })
+}

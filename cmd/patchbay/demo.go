@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"patchbay/internal/talk"
+)
+
+type demoCmd struct {
+	Lang string `help:"Language of the story: zh or en; without it, that of this terminal." enum:"zh,en," default:""`
+}
+
+// Help is the command's examples.
+func (demoCmd) Help() string {
+	return `A server starts in a folder that is gone afterwards, on a port of this machine. Simulated glasses, a simulated EyeClaw plugin and a stand-in for a model talk to it through real connections. Each step checks what it shows: the exit code is 1 if anything is not as it should be. With --json each step is one JSON object.
+
+Examples:
+
+    patchbay demo
+    patchbay demo --lang en --json`
+}
+
+// demoLimit is when a demo that hangs is given up.
+const demoLimit = 2 * time.Minute
+
+// Run plays the story.
+func (c *demoCmd) Run(ctx context.Context, sh *shell) (err error) {
+	if c.Lang != "" {
+		sh.lang = talk.Lang(c.Lang)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, demoLimit, errors.New("the demo takes too long; is this machine very busy?"))
+	defer cancel()
+	folder, err := os.MkdirTemp("", "patchbay-demo-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	st := &stage{script: script{sh: sh}, folder: folder}
+	defer func() { err = errors.Join(err, st.close()) }()
+	if !sh.json {
+		sh.say(sayDemoBegins)
+	}
+	begin := time.Now()
+	for i, a := range story {
+		if err := st.play(ctx, i+1, a); err != nil {
+			return err
+		}
+	}
+	if !sh.json {
+		sh.say(sayDemoEnds, time.Since(begin).Seconds())
+	}
+	return nil
+}
+
+var (
+	sayDemoBegins = talk.Say{Zh: "Patchbay 的故事，全部在这台电脑上，经过真实的连接。", En: "The story of Patchbay, all on this machine, through real connections."}
+	sayDemoEnds   = talk.Say{
+		Zh: "\n全部通过，用时 %.1f 秒。接下来：\n  patchbay serve --demo    同样的东西，留着慢慢试\n  patchbay user add 名字   从头搭建自己的",
+		En: "\nEverything went as it should, in %.1f s. What next:\n  patchbay serve --demo     the same, to try at leisure\n  patchbay user add NAME    set up your own",
+	}
+)
+
+// act is a step of the story.
+type act struct {
+	name  string
+	title talk.Say
+	tell  talk.Say // one line of explanation
+	play  func(context.Context, *stage) error
+}
+
+var story = []act{
+	{"serve", talk.Say{Zh: "启动服务", En: "The server starts"},
+		talk.Say{Zh: "一个进程，一个文件夹，不需要别的服务。", En: "One process, one folder, no other service."}, playServe},
+	{"ask", talk.Say{Zh: "眼镜提问", En: "Glasses ask"},
+		talk.Say{Zh: "平台每句话发来一个 POST，回答逐字流回眼镜。", En: "The platform posts each sentence; the answer streams back piece by piece."}, playAsk},
+	{"bind", talk.Say{Zh: "陌生人扫码绑定", En: "A stranger is bound by a QR code"},
+		talk.Say{Zh: "没见过的用户会被请去拍机器人的二维码，在本机识别，不经过第三方。", En: "Somebody unknown is asked to photograph a bot's code, which is read here; no third party sees the photo."}, playBind},
+	{"plugin", talk.Say{Zh: "EyeClaw 插件在回答中途断线", En: "An EyeClaw plugin loses its connection in mid-answer"},
+		talk.Say{Zh: "插件从内网连出来；断线期间丢的字，重连后补上。", En: "The plugin dials out from behind its router; what is lost while it is away is made good when it is back."}, playPlugin},
+	{"model", talk.Say{Zh: "OpenAI 兼容的模型", En: "A model with an OpenAI-compatible API"},
+		talk.Say{Zh: "记得上一句，看不见的时候会请眼镜拍照。", En: "It remembers what was said, and has the glasses take a photo when it needs to see."}, playModel},
+	{"late", talk.Say{Zh: "迟到的回答", En: "A late answer"},
+		talk.Say{Zh: "眼镜等不及断开了，机器人继续想，下次开口时告诉你。", En: "The glasses hang up, the bot goes on, and the answer is told at the next turn."}, playLate},
+}
+
+// stepReport is a step as JSON.
+type stepReport struct {
+	Step    int        `json:"step"`
+	Name    string     `json:"name"`
+	Title   string     `json:"title"`
+	OK      bool       `json:"ok"`
+	Error   string     `json:"error,omitempty"`
+	Note    string     `json:"note,omitempty"`
+	Took    float64    `json:"took_ms"`
+	Answers []answered `json:"answers,omitempty"`
+}
+
+// play plays one step and tells how it went.
+func (st *stage) play(ctx context.Context, number int, a act) error {
+	if !st.sh.json {
+		st.sh.printf("\n%d  %s\n   %s\n", number, a.title.In(st.sh.lang), a.tell.In(st.sh.lang))
+	}
+	st.answers, st.note = nil, ""
+	begin := time.Now()
+	err := a.play(ctx, st)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
+	passed := time.Since(begin)
+	if st.sh.json {
+		r := stepReport{Step: number, Name: a.name, Title: a.title.In(st.sh.lang), OK: err == nil, Note: st.note, Took: millis(passed), Answers: st.answers}
+		if err != nil {
+			r.Error = err.Error()
+		}
+		if jerr := st.sh.writeJSON(r, ""); jerr != nil {
+			return jerr
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("step %d (%s) went wrong: %w", number, a.name, err)
+	}
+	if !st.sh.json {
+		st.sh.say(sayStepDone, st.summary(passed))
+	}
+	return nil
+}
+
+var sayStepDone = talk.Say{Zh: "   ✓ %s", En: "   ✓ %s"}
+
+func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

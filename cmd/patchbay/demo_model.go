@@ -1,0 +1,126 @@
+package main
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+
+	"patchbay/internal/plug/openai/openaitest"
+	"patchbay/internal/talk"
+)
+
+// model plays a model behind an OpenAI-compatible API. What it answers depends on
+// what it is told, so that its answers show whether history and photos arrive.
+type model struct {
+	server *openaitest.Server
+	lang   talk.Lang
+	name   string // that it is told, and has to remember
+
+	thinking chan struct{} // closed when it was asked the long question
+	decided  chan struct{} // to be closed when it may answer that
+
+	booked, welcome talk.Say
+}
+
+// startModel starts it on a port of this machine.
+func startModel(lang talk.Lang) (*model, error) {
+	m := &model{
+		lang: lang, name: talk.Say{Zh: "小明", En: "Ming"}.In(lang),
+		thinking: make(chan struct{}), decided: make(chan struct{}),
+		booked:  talk.Say{Zh: "票订好了，八点零五分，靠窗。", En: "Your ticket is booked: five past eight, by the window."},
+		welcome: talk.Say{Zh: "欢迎回来！", En: "Welcome back!"},
+	}
+	var err error
+	m.server, err = openaitest.Start()
+	if err != nil {
+		return nil, err
+	}
+	m.server.Answer = m.answer
+	return m, nil
+}
+
+var (
+	sayNice    = talk.Say{Zh: "你好，%s！", En: "Nice to meet you, %s!"}
+	sayYouAre  = talk.Say{Zh: "你刚才说过，你叫%s。", En: "You told me: you are %s."}
+	sayNoIdea  = talk.Say{Zh: "你没有说过。", En: "You have not told me."}
+	sayPicture = talk.Say{Zh: "湖上的日落（我收到一张 %s，%d 字节）。", En: "A sunset over a lake (I got a %s of %d bytes)."}
+)
+
+// answer makes the reply to a request.
+func (m *model) answer(r *openaitest.Request) openaitest.Reply {
+	last := r.Chat.Last()
+	switch text := last.Text(); {
+	case picture(last) != "":
+		kind, data := decodeDataURI(picture(last))
+		return m.words(sayPicture.In(m.lang, kind, len(data)))
+	case strings.Contains(text, sayWhatName.In(m.lang)):
+		if m.told(&r.Chat) {
+			return m.words(sayYouAre.In(m.lang, m.name))
+		}
+		return m.words(sayNoIdea.In(m.lang))
+	case strings.Contains(text, m.name):
+		return m.words(sayNice.In(m.lang, m.name))
+	case strings.Contains(text, sayWhatSee.In(m.lang)) && offers(&r.Chat, talk.CommandTakePhoto):
+		return openaitest.Reply{Steps: openaitest.CallInPieces(0, "call_1", talk.CommandTakePhoto, "{", "}")}
+	case strings.Contains(text, sayBookQuest.In(m.lang)):
+		close(m.thinking)
+		reply := m.words(m.booked.In(m.lang))
+		reply.Steps = append([]openaitest.Step{openaitest.Wait(m.decided)}, reply.Steps...)
+		return reply
+	}
+	return m.words(m.welcome.In(m.lang))
+}
+
+// told says whether the name is in what was said before.
+func (m *model) told(c *openaitest.Chat) bool {
+	for i := range c.Messages {
+		if strings.Contains(c.Messages[i].Text(), m.name) {
+			return true
+		}
+	}
+	return false
+}
+
+// words streams a text, a few letters at a time.
+func (m *model) words(text string) openaitest.Reply {
+	const letters = 3
+	var steps []openaitest.Step
+	runes := []rune(text)
+	for len(runes) > 0 {
+		n := min(letters, len(runes))
+		steps = append(steps, openaitest.Gap(calm), openaitest.Text(string(runes[:n])))
+		runes = runes[n:]
+	}
+	return openaitest.Reply{Steps: steps}
+}
+
+// offers says whether the model is offered a function.
+func offers(c *openaitest.Chat, name string) bool {
+	for _, t := range c.Tools {
+		if t.Function.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// picture is the address of a message's picture, or "".
+func picture(m *openaitest.Message) string {
+	for _, p := range m.Parts() {
+		if p.Type == "image_url" {
+			return p.ImageURL.URL
+		}
+	}
+	return ""
+}
+
+// decodeDataURI takes a picture out of its address.
+func decodeDataURI(uri string) (kind string, data []byte) {
+	head, rest, _ := strings.Cut(uri, ",")
+	kind = strings.TrimSuffix(strings.TrimPrefix(head, "data:image/"), ";base64")
+	data, err := base64.StdEncoding.DecodeString(rest)
+	if err != nil {
+		return fmt.Sprint(err), nil
+	}
+	return kind, data
+}

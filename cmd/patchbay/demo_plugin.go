@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"patchbay/internal/plug/eyeclaw/sim"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+// pluginScale makes the plugin come back after half a second instead of two.
+const pluginScale = 0.25
+
+// plugin plays an EyeClaw plugin whose network fails in mid-answer.
+type plugin struct {
+	*sim.Plugin
+	verse  []string      // the pieces of its answer
+	joined chan struct{} // each time the server has confirmed it
+
+	mu   sync.Mutex
+	away time.Duration // how long it was
+}
+
+var (
+	sayLobster = talk.Say{Zh: "小龙虾", En: "Lobster"}
+	sayPoem    = talk.Say{Zh: "给我念一首诗", En: "Recite a poem"}
+	sayDropped = talk.Say{Zh: "插件断线", En: "the plugin loses its connection"}
+	sayBack    = talk.Say{Zh: "断线 %s，一字不少", En: "away for %s, and not a letter is missing"}
+)
+
+var verses = map[talk.Lang][]string{
+	talk.Chinese: {"床前", "明月光，", "疑是", "地上霜。\n", "举头", "望明月，", "低头", "思故乡。"},
+	talk.English: {"Tyger ", "Tyger, ", "burning ", "bright,\n", "In the ", "forests ", "of the ", "night;"},
+}
+
+// The plugin's connection breaks after so many pieces; so many are lost.
+const (
+	piecesBefore = 3
+	piecesLost   = 2
+)
+
+// playPlugin has glasses ask a plugin that loses its connection.
+func playPlugin(ctx context.Context, st *stage) error {
+	bot, token, err := st.bot(ctx, sayLobster, "eyeclaw", nil)
+	if err != nil {
+		return err
+	}
+	p := &plugin{verse: verses[st.sh.lang], joined: make(chan struct{}, 8)}
+	p.Plugin = sim.New(sim.Options{
+		Server: st.url, Token: token, BotID: strconv.FormatInt(bot.Number, 10), Scale: pluginScale,
+		Upstream: func(ctx context.Context, _ sim.Chat, piece func(string)) error { return p.recite(ctx, st, piece) },
+		Watch: func(n sim.Notice) {
+			if n.Kind == sim.Subscribed {
+				p.joined <- struct{}{}
+			}
+		},
+	})
+	st.actor(context.WithoutCancel(ctx), p.Run)
+	if err := p.awaitJoin(ctx); err != nil {
+		return err
+	}
+	if err := st.pluggedIn(ctx, bot); err != nil {
+		return err
+	}
+	heard, err := st.glasses(owner, strconv.FormatInt(bot.Number, 10)).say(ctx, sayPoem.In(st.sh.lang))
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	st.note = sayBack.In(st.sh.lang, took(p.away))
+	p.mu.Unlock()
+	return heard.exactly(strings.Join(p.verse, ""), piecesBefore+1)
+}
+
+// pluggedIn waits until the server has a bot plugged in, which is a moment after
+// it let the plugin in.
+func (st *stage) pluggedIn(ctx context.Context, bot store.Bot) error {
+	return await(ctx, "the plugin was not plugged in", func() (bool, error) {
+		now, err := st.base.Store.Bots.ByNumber(ctx, bot.Number)
+		return !now.Seen.IsZero(), err
+	})
+}
+
+// awaitJoin waits until the server has confirmed the plugin.
+func (p *plugin) awaitJoin(ctx context.Context) error {
+	select {
+	case <-p.joined:
+		return nil
+	case <-ctx.Done():
+		return errors.New("the plugin was not let in")
+	}
+}
+
+// recite streams the poem. In the middle the connection breaks, and some pieces
+// go nowhere.
+func (p *plugin) recite(ctx context.Context, st *stage, piece func(string)) error {
+	var dropped time.Time
+	for i, words := range p.verse {
+		switch i {
+		case piecesBefore:
+			st.line("×", sayDropped.In(st.sh.lang))
+			dropped = time.Now()
+			p.Drop()
+		case piecesBefore + piecesLost:
+			if err := p.awaitJoin(ctx); err != nil {
+				return err
+			}
+			p.mu.Lock()
+			p.away = time.Since(dropped)
+			p.mu.Unlock()
+		}
+		piece(words)
+		if err := pause(ctx, 3*calm); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pause waits for d.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestDemo(t *testing.T) {
+	d := newDesk(t)
+	for _, lang := range []string{"zh", "en"} {
+		t.Run(lang, func(t *testing.T) {
+			t.Parallel()
+			text := d.ok("demo", "--lang", lang)
+			want := []string{"\n1  启动服务\n", "› 你好，Patchbay！\n", "⟶ take_photo\n", "绑定成功", "× 插件断线\n", "低头思故乡。", "你叫小明", "上次的问题有结果了：票订好了", "全部通过"}
+			if lang == "en" {
+				want = []string{"\n1  The server starts\n", "‹ Hello, Patchbay!\n", "Connected!", "× the plugin loses", "of the night;", "you are Ming", "Your earlier question has an answer: Your ticket", "Everything went as it should"}
+			}
+			for _, w := range want {
+				if !strings.Contains(text, w) {
+					t.Errorf("%q is not in the story:\n%s", w, text)
+				}
+			}
+			if n := strings.Count(text, "\n   ✓ "); n != len(story) {
+				t.Errorf("%d steps passed, want %d", n, len(story))
+			}
+		})
+	}
+}
+
+func TestDemoAsJSON(t *testing.T) {
+	d := newDesk(t)
+	var names []string
+	for line := range strings.Lines(d.ok("demo", "--json")) {
+		var r stepReport
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		if !r.OK || r.Step != len(names)+1 || r.Took <= 0 {
+			t.Errorf("a step is %+v", r)
+		}
+		names = append(names, r.Name)
+	}
+	if got := strings.Join(names, " "); got != "serve ask bind plugin model late" {
+		t.Errorf("the steps are %s", got)
+	}
+}
+
+// TestDemoNoticesWhatIsWrong breaks what the steps show and expects them to fail.
+func TestDemoNoticesWhatIsWrong(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		play  func(*stage) error
+		wrong string
+	}{
+		{"a refused key", func(st *stage) error {
+			st.key = "wrong"
+			return playAsk(t.Context(), st)
+		}, "Invalid authentication token"},
+		{"a bot that is not there", func(st *stage) error {
+			return playBind(t.Context(), st)
+		}, "not found"},
+		{"a model that forgets", func(st *stage) error {
+			if err := playModel(t.Context(), st); err != nil {
+				return err
+			}
+			st.model.name = "Ludwig"
+			heard, err := st.glasses(stranger, "2").say(t.Context(), sayWhatName.En)
+			if err == nil {
+				err = heard.expect(st.model.name)
+			}
+			return err
+		}, `lacks "Ludwig"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			st := &stage{script: script{sh: newShell(nil, t.Output(), t.Output(), nil)}, folder: t.TempDir()}
+			t.Cleanup(func() {
+				if err := st.close(); err != nil {
+					t.Error(err)
+				}
+			})
+			if err := playServe(t.Context(), st); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := st.bot(t.Context(), sayLobster, "echo", nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.play(st); err == nil || !strings.Contains(err.Error(), c.wrong) {
+				t.Errorf("the step ends with %v, want an error with %q", err, c.wrong)
+			}
+		})
+	}
+}
+
+func TestChecksOfTheDemo(t *testing.T) {
+	a := answered{Question: "q", Answer: "abc", Pieces: 2, Commands: []string{"take_photo"}}
+	for name, err := range map[string]error{
+		"other words": a.exactly("abcd", 1), "too few pieces": a.exactly("abc", 3), "a missing word": a.expect("ab", "x"), "another command": a.commanded("leave"),
+	} {
+		if err == nil {
+			t.Errorf("%s pass", name)
+		}
+	}
+	for name, err := range map[string]error{"exactly": a.exactly("abc", 2), "expect": a.expect("a", "c"), "commanded": a.commanded("take_photo")} {
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

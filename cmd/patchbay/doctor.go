@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"patchbay/internal/app"
+	"patchbay/internal/config"
+	"patchbay/internal/talk"
+)
+
+type doctorCmd struct {
+	dataFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (doctorCmd) Help() string {
+	return `Each check is one line: ok, warn or fail. The exit code is 1 if anything fails.
+
+Examples:
+
+    patchbay doctor
+    patchbay doctor --data /var/lib/patchbay --json`
+}
+
+// verdict is how a check ended.
+type verdict string
+
+const (
+	good verdict = "ok"
+	warn verdict = "warn" // works, but perhaps not as meant
+	bad  verdict = "fail"
+)
+
+// finding is the outcome of one check.
+type finding struct {
+	Check  string  `json:"check"`
+	State  verdict `json:"state"`
+	Found  string  `json:"found"`
+	Advice string  `json:"advice,omitempty"`
+}
+
+// doctor makes checks and collects what they find.
+type doctor struct {
+	sh       *shell
+	again    string // follows suggested commands
+	settings *config.Config
+	findings []finding
+}
+
+// Run makes all checks.
+func (c *doctorCmd) Run(ctx context.Context, sh *shell) error {
+	d := &doctor{sh: sh, again: c.again()}
+	d.examine(ctx, c.dataFlags)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err := sh.result(d.findings, d.show); err != nil {
+		return err
+	}
+	for _, f := range d.findings {
+		if f.State == bad {
+			return errTold
+		}
+	}
+	return nil
+}
+
+func (d *doctor) examine(ctx context.Context, flags dataFlags) {
+	var err error
+	if d.settings, err = flags.load(d.sh); err != nil {
+		d.fail(sayCheckSettings, oneLine(err.Error()), talk.Say{Zh: "修正后再运行 patchbay config check%s。", En: "Correct that, then run patchbay config check%s."}, d.again)
+		return
+	}
+	d.ok(sayCheckSettings, saySettingsGood)
+	d.folder()
+	d.space()
+	d.key()
+	d.certificate(time.Now())
+	d.server(ctx)
+	d.publicURL(ctx)
+	if !hasData(d.settings) {
+		d.warn(sayCheckDatabase, sayNothingYet.In(d.sh.lang), sayBegin, d.again)
+		return
+	}
+	b, err := app.OpenBase(ctx, d.settings, d.sh.logger())
+	if err != nil {
+		d.fail(sayCheckDatabase, err.Error(), talk.Say{Zh: "检查数据库地址、权限和密钥。", En: "See whether its address, its rights and the secret key are right."})
+		return
+	}
+	defer b.Close() //nolint:errcheck // nothing was written
+	d.database(ctx, b)
+	d.people(ctx, b)
+	d.clock(ctx, b, time.Now())
+	d.bots(ctx, b)
+}
+
+// The names of the checks.
+var (
+	sayCheckSettings = talk.Say{Zh: "设置", En: "settings"}
+	sayCheckDatabase = talk.Say{Zh: "数据库", En: "database"}
+	sayNothingYet    = talk.Say{Zh: "还没有数据", En: "there is nothing yet"}
+	sayBegin         = talk.Say{Zh: "开始使用：patchbay user add 名字%s", En: "Begin with: patchbay user add NAME%s"}
+)
+
+func (d *doctor) add(check talk.Say, v verdict, found, advice string) {
+	name := check.In(d.sh.lang)
+	if d.sh.json {
+		name = check.En
+	}
+	d.findings = append(d.findings, finding{Check: name, State: v, Found: found, Advice: advice})
+}
+
+func (d *doctor) ok(check, found talk.Say, args ...any) {
+	d.add(check, good, found.In(d.sh.lang, args...), "")
+}
+
+func (d *doctor) warn(check talk.Say, found string, advice talk.Say, args ...any) {
+	d.add(check, warn, found, advice.In(d.sh.lang, args...))
+}
+
+func (d *doctor) fail(check talk.Say, found string, advice talk.Say, args ...any) {
+	d.add(check, bad, oneLine(found), advice.In(d.sh.lang, args...))
+}
+
+// show prints a line for each check.
+func (d *doctor) show() {
+	wide := 0
+	for _, f := range d.findings {
+		wide = max(wide, columns(f.Check))
+	}
+	for _, f := range d.findings {
+		advice := ""
+		if f.Advice != "" {
+			advice = " → " + f.Advice
+		}
+		d.sh.printf("%-4s  %s%s  %s%s\n", f.State, f.Check, strings.Repeat(" ", wide-columns(f.Check)), f.Found, advice)
+	}
+}

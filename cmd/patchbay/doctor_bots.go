@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"patchbay/internal/app"
+	"patchbay/internal/board"
+	"patchbay/internal/plug/echo"
+	"patchbay/internal/plug/openai"
+	"patchbay/internal/plug/rokid"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+// modelLimit is how long a model may take to show that it can be asked.
+const modelLimit = 20 * time.Second
+
+var (
+	sayCheckBots     = talk.Say{Zh: "机器人", En: "bots"}
+	sayCheckBot      = talk.Say{Zh: "机器人 %d（%s）", En: "bot %d (%s)"}
+	sayBotGood       = talk.Say{Zh: "设置有效", En: "its settings are valid"}
+	sayBotAnswers    = talk.Say{Zh: "模型可用", En: "the model can be asked"}
+	sayBotConnected  = talk.Say{Zh: "已连接", En: "is connected"}
+	sayBotAway       = talk.Say{Zh: "没有连接", En: "is not connected"}
+	sayBotUnknown    = talk.Say{Zh: "服务没有运行，不知道是否连接", En: "whether it is connected is known only while the server runs"}
+	adviceAddBot     = talk.Say{Zh: "接入一个：patchbay bot add --name 小龙虾 --kind echo%s", En: "Plug one in: patchbay bot add --name lobster --kind echo%s"}
+	adviceSettings   = talk.Say{Zh: "修改：patchbay bot set %d 名称=值%s", En: "Change them with: patchbay bot set %d name=value%s"}
+	adviceConnect    = talk.Say{Zh: "检查它那边的令牌、地址和网络。", En: "See whether its far side has the token and the address, and a network."}
+	adviceTrouble    = talk.Say{Zh: "在机器人那一侧解决。", En: "That is to be solved on its side."}
+	adviceStartFirst = talk.Say{Zh: "启动服务后再检查。", En: "Start the server and look again."}
+)
+
+// bots checks every bot.
+func (d *doctor) bots(ctx context.Context, b *app.Base) {
+	rows, err := localRows(ctx, d.sh, b)
+	if err != nil {
+		d.fail(sayCheckBots, err.Error(), adviceLook)
+		return
+	}
+	if len(rows) == 0 {
+		d.warn(sayCheckBots, sayNothingYet.In(d.sh.lang), adviceAddBot, d.again)
+		return
+	}
+	for _, r := range rows {
+		bot, err := b.Store.Bots.ByNumber(ctx, r.Number)
+		if err != nil {
+			d.fail(sayCheckBots, err.Error(), adviceLook)
+			return
+		}
+		r.Bot = bot
+		d.bot(ctx, b, r)
+	}
+}
+
+func (d *doctor) bot(ctx context.Context, b *app.Base, r botRow) {
+	name := talk.Say{Zh: sayCheckBot.In(talk.Chinese, r.Number, r.Name), En: sayCheckBot.In(talk.English, r.Number, r.Name)}
+	if err := checkSettings(b, r.Bot); err != nil {
+		d.fail(name, err.Error(), adviceSettings, r.Number, d.again)
+		return
+	}
+	switch {
+	case connects(r.Bot):
+		d.connected(name, r)
+	case r.Kind == "openai":
+		d.model(ctx, b, name, r.Bot)
+	default:
+		d.ok(name, sayBotGood)
+	}
+}
+
+func (d *doctor) connected(name talk.Say, r botRow) {
+	switch {
+	case r.Online == nil:
+		d.warn(name, sayBotUnknown.In(d.sh.lang), adviceStartFirst)
+	case r.Trouble != "":
+		d.fail(name, r.Trouble, adviceTrouble)
+	case !*r.Online:
+		d.warn(name, sayBotAway.In(d.sh.lang), adviceConnect)
+	default:
+		d.ok(name, sayBotConnected)
+	}
+}
+
+// model asks a model whether it can be asked.
+func (d *doctor) model(ctx context.Context, b *app.Base, name talk.Say, bot store.Bot) {
+	ctx, cancel := context.WithTimeout(ctx, modelLimit)
+	defer cancel()
+	var s openai.Settings
+	err := b.Registry.Settings(bot, &s)
+	if err == nil {
+		var m *openai.Bot
+		if m, err = openai.New(s, openai.Options{Logger: slog.New(slog.DiscardHandler)}); err == nil {
+			defer m.Close()
+			err = m.Check(ctx)
+		}
+	}
+	if err != nil {
+		d.fail(name, err.Error(), adviceSettings, bot.Number, d.again)
+		return
+	}
+	d.ok(name, sayBotAnswers)
+}
+
+// checkSettings reads a bot's settings as those do who use them.
+func checkSettings(b *app.Base, bot store.Bot) error {
+	all := []any{new(board.Common), new(rokid.Settings)}
+	switch bot.Kind {
+	case "echo":
+		all = append(all, new(echo.Settings))
+	case "openai":
+		all = append(all, new(openai.Settings))
+	}
+	for _, s := range all {
+		if err := b.Registry.Settings(bot, s); err != nil {
+			return err
+		}
+		if v, ok := s.(interface{ Validate() error }); ok {
+			if err := v.Validate(); err != nil {
+				return fmt.Errorf("settings: %w", err)
+			}
+		}
+	}
+	return nil
+}

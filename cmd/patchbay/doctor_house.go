@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"patchbay/internal/app"
+	"patchbay/internal/seal"
+	"patchbay/internal/talk"
+)
+
+var (
+	sayCheckFolder = talk.Say{Zh: "数据文件夹", En: "data folder"}
+	sayWritable    = talk.Say{Zh: "%s 可写", En: "%s can be written"}
+	sayMissing     = talk.Say{Zh: "%s 不存在", En: "%s does not exist"}
+)
+
+// folder checks that the data folder can be written.
+func (d *doctor) folder() {
+	folder := d.settings.Data
+	probe, err := os.CreateTemp(folder, ".doctor-*")
+	if errors.Is(err, fs.ErrNotExist) {
+		d.warn(sayCheckFolder, sayMissing.In(d.sh.lang, folder), sayBegin, d.again)
+		return
+	}
+	if err != nil {
+		d.fail(sayCheckFolder, err.Error(), talk.Say{Zh: "让运行服务的账户可以写这个文件夹。", En: "Let the account that runs the server write there."})
+		return
+	}
+	defer os.Remove(probe.Name())
+	if err := errors.Join(probe.Sync(), probe.Close()); err != nil {
+		d.fail(sayCheckFolder, err.Error(), talk.Say{Zh: "检查磁盘。", En: "Look after the disk."})
+		return
+	}
+	d.ok(sayCheckFolder, sayWritable, folder)
+}
+
+const (
+	// littleSpace lasts for a while, noSpace for hours at most: a day of many
+	// turns writes some 100 MB before old rows are deleted.
+	littleSpace = 1 << 30
+	noSpace     = 100 << 20
+)
+
+var (
+	sayCheckSpace = talk.Say{Zh: "磁盘空间", En: "free space"}
+	sayFree       = talk.Say{Zh: "剩余 %.1f GiB", En: "%.1f GiB"}
+	adviceSpace   = talk.Say{Zh: "请腾出空间，否则写入会失败。", En: "Make room, or writes will fail."}
+)
+
+// space checks that the disk of the data folder is not full.
+func (d *doctor) space() {
+	free, ok := freeSpace(d.settings.Data)
+	if !ok {
+		return // the folder is missing, or this system does not tell
+	}
+	gib := float64(free) / (1 << 30)
+	switch {
+	case free < noSpace:
+		d.fail(sayCheckSpace, sayFree.In(d.sh.lang, gib), adviceSpace)
+	case free < littleSpace:
+		d.warn(sayCheckSpace, sayFree.In(d.sh.lang, gib), adviceSpace)
+	default:
+		d.ok(sayCheckSpace, sayFree, gib)
+	}
+}
+
+var (
+	sayCheckKey     = talk.Say{Zh: "密封密钥", En: "secret key"}
+	sayKeySettings  = talk.Say{Zh: "来自设置", En: "comes from the settings"}
+	sayKeyReadable  = talk.Say{Zh: "%s 可读", En: "%s can be read"}
+	sayKeyToCome    = talk.Say{Zh: "首次使用时生成", En: "is made at the first use"}
+	sayKeyOpen      = talk.Say{Zh: "其他账户也能读取 %s", En: "other accounts can read %s"}
+	adviceKeyRights = talk.Say{Zh: "运行：chmod 600 %s", En: "Run: chmod 600 %s"}
+	adviceKey       = talk.Say{Zh: "从备份恢复它，或重新输入各机器人的密钥。", En: "Restore it from a backup, or set the bots' keys again."}
+)
+
+// key checks that the key which seals the bots' credentials can be read.
+func (d *doctor) key() {
+	if d.settings.Secret != "" {
+		if _, err := seal.New(d.settings.Secret); err != nil {
+			d.fail(sayCheckKey, err.Error(), adviceKey)
+			return
+		}
+		d.ok(sayCheckKey, sayKeySettings)
+		return
+	}
+	path := filepath.Join(d.settings.Data, seal.FileName)
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !hasData(d.settings):
+		d.ok(sayCheckKey, sayKeyToCome)
+	case err != nil:
+		d.fail(sayCheckKey, err.Error(), adviceKey)
+	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0:
+		d.warn(sayCheckKey, sayKeyOpen.In(d.sh.lang, path), adviceKeyRights, path)
+	default:
+		if _, err := seal.Open(d.settings.Data); err != nil {
+			d.fail(sayCheckKey, err.Error(), adviceKey)
+			return
+		}
+		d.ok(sayCheckKey, sayKeyReadable, path)
+	}
+}
+
+var (
+	sayCheckCert   = talk.Say{Zh: "证书", En: "certificate"}
+	sayCertUntil   = talk.Say{Zh: "有效期至 %s", En: "is good until %s"}
+	sayCertExpired = talk.Say{Zh: "已于 %s 过期", En: "expired on %s"}
+	adviceCert     = talk.Say{Zh: "请更新证书并重启服务。", En: "Renew it and restart the server."}
+)
+
+// soon is when an expiring certificate is worth a word.
+const soon = 14 * 24 * time.Hour
+
+// certificate checks the files that https is served with.
+func (d *doctor) certificate(now time.Time) {
+	if d.settings.TLS.Cert == "" {
+		return
+	}
+	pair, err := tls.LoadX509KeyPair(d.settings.TLS.Cert, d.settings.TLS.Key)
+	if err != nil {
+		d.fail(sayCheckCert, err.Error(), talk.Say{Zh: "检查 tls.cert 和 tls.key。", En: "See whether tls.cert and tls.key are right."})
+		return
+	}
+	leaf, err := x509.ParseCertificate(pair.Certificate[0])
+	if err != nil {
+		d.fail(sayCheckCert, err.Error(), adviceCert)
+		return
+	}
+	until := d.sh.when(leaf.NotAfter)
+	switch {
+	case now.After(leaf.NotAfter):
+		d.fail(sayCheckCert, sayCertExpired.In(d.sh.lang, until), adviceCert)
+	case now.Add(soon).After(leaf.NotAfter):
+		d.warn(sayCheckCert, sayCertUntil.In(d.sh.lang, until), adviceCert)
+	default:
+		d.ok(sayCheckCert, sayCertUntil, until)
+	}
+}
+
+var sayDatabaseGood = talk.Say{Zh: "%s 可用，表结构是最新的（%s）", En: "%s answers and is up to date (%s)"}
+
+// database checks that the database answers. Opening has brought it up to date.
+func (d *doctor) database(ctx context.Context, b *app.Base) {
+	begin := time.Now()
+	if err := b.Store.Ping(ctx); err != nil {
+		d.fail(sayCheckDatabase, err.Error(), talk.Say{Zh: "检查数据库是否在运行。", En: "See whether it runs."})
+		return
+	}
+	d.ok(sayCheckDatabase, sayDatabaseGood, b.Store.Dialect(), took(time.Since(begin)))
+}
+
+var (
+	sayCheckPeople = talk.Say{Zh: "账户", En: "people"}
+	sayPeople      = talk.Say{Zh: "%d 个账户", En: "%d"}
+)
+
+func (d *doctor) people(ctx context.Context, b *app.Base) {
+	people, err := b.Store.People.All(ctx)
+	switch {
+	case err != nil:
+		d.fail(sayCheckPeople, err.Error(), adviceLook)
+	case len(people) == 0:
+		d.warn(sayCheckPeople, sayNothingYet.In(d.sh.lang), sayBegin, d.again)
+	default:
+		d.ok(sayCheckPeople, sayPeople, len(people))
+	}
+}
+
+var (
+	adviceLook     = talk.Say{Zh: "查看服务日志。", En: "See the server's log."}
+	sayCheckClock  = talk.Say{Zh: "时钟", En: "clock"}
+	sayClockGood   = talk.Say{Zh: "%s", En: "%s"}
+	sayClockBehind = talk.Say{Zh: "现在是 %s，比最近的记录还早", En: "it is %s, which is before the newest record"}
+	adviceClock    = talk.Say{Zh: "请校准时间（NTP），否则密钥和绑定会过早或过晚失效。", En: "Set it (NTP), or keys and invitations end too early or too late."}
+)
+
+// clock checks that the clock has not gone back behind what was written. Some
+// seconds are forgiven: several instances write.
+func (d *doctor) clock(ctx context.Context, b *app.Base, now time.Time) {
+	const forgiven = time.Minute
+	newest, err := b.Store.Traces.Newest(ctx, "", now.AddDate(100, 0, 0), 1)
+	shown := now.Format("2006-01-02 15:04:05 MST")
+	switch {
+	case err != nil:
+		d.fail(sayCheckClock, err.Error(), adviceLook)
+	case len(newest) > 0 && newest[0].At.After(now.Add(forgiven)):
+		d.fail(sayCheckClock, sayClockBehind.In(d.sh.lang, shown), adviceClock)
+	default:
+		d.ok(sayCheckClock, sayClockGood, shown)
+	}
+}

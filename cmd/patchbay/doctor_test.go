@@ -1,0 +1,159 @@
+package main
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/internal/plug/openai/openaitest"
+	"patchbay/internal/store"
+)
+
+// examine runs the doctor and returns its findings by check.
+func (d *desk) examine(code int, args ...string) map[string]finding {
+	d.t.Helper()
+	o := d.do("", append([]string{"doctor", "--json"}, args...)...)
+	if o.code != code || o.stderr != "" {
+		d.t.Errorf("doctor: exit code %d, want %d; stderr %q", o.code, code, o.stderr)
+	}
+	var list []finding
+	if err := json.Unmarshal([]byte(o.stdout), &list); err != nil {
+		d.t.Fatalf("doctor: %v in %q", err, o.stdout)
+	}
+	all := map[string]finding{}
+	for _, f := range list {
+		all[f.Check] = f
+		if f.State != good && f.Advice == "" {
+			d.t.Errorf("no advice about %+v", f)
+		}
+	}
+	return all
+}
+
+func want(t *testing.T, all map[string]finding, check string, v verdict, found string) {
+	t.Helper()
+	if f := all[check]; f.State != v || !strings.Contains(f.Found, found) {
+		t.Errorf("%s is %+v, want %s and %q", check, f, v, found)
+	}
+}
+
+// free is an address at which nobody listens.
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestDoctorBeforeTheBeginning(t *testing.T) {
+	d := newDesk(t)
+	d.env = append(d.env, "PATCHBAY_LISTEN="+free(t))
+	all := d.examine(exitOK)
+	want(t, all, "data folder", warn, "does not exist")
+	want(t, all, "secret key", good, "first use")
+	want(t, all, "database", warn, "nothing yet")
+	want(t, all, "server", warn, "does not run")
+	if _, err := os.Stat(d.data); err == nil {
+		t.Error("looking made the data folder")
+	}
+}
+
+func TestDoctorOnARunningServer(t *testing.T) {
+	model, err := openaitest.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer model.Close()
+	model.Models, model.Key = []string{"m"}, "sk-right"
+	d := withParrot(t)
+	d.ok("bot", "add", "--name", "m", "--kind", "openai", "--set", "base_url="+model.URL, "--set", "model=m", "--set", "api_key=sk-right")
+	d.ok("bot", "add", "--name", "lobster", "--kind", "eyeclaw")
+	s := d.serve()
+	all := d.examine(exitOK)
+	want(t, all, "settings", good, "")
+	want(t, all, "data folder", good, d.data)
+	want(t, all, "secret key", good, "can be read")
+	want(t, all, "database", good, "sqlite")
+	want(t, all, "people", good, "1")
+	want(t, all, "clock", good, "")
+	want(t, all, "server", good, s.URL)
+	want(t, all, "public_url", warn, "not set")
+	want(t, all, "bot 1 (parrot)", good, "valid")
+	want(t, all, "bot 2 (m)", good, "can be asked")
+	want(t, all, "bot 3 (lobster)", warn, "not connected")
+
+	d.ok("bot", "set", "m", "api_key=sk-wrong")
+	all = d.examine(exitFailed)
+	want(t, all, "bot 2 (m)", bad, "does not accept the key")
+	if strings.Contains(all["bot 2 (m)"].Found, "sk-wrong") {
+		t.Error("the doctor shows the key")
+	}
+	text := d.do("", "doctor").stdout
+	if !strings.Contains(text, "\nfail  bot 2 (m)") || !strings.Contains(text, "→ Change them with: patchbay bot set 2") {
+		t.Errorf("the report is\n%s", text)
+	}
+}
+
+func TestDoctorFindsTrouble(t *testing.T) {
+	d := withParrot(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	d.env = append(d.env, "PATCHBAY_LISTEN="+l.Addr().String(), "PATCHBAY_PUBLIC_URL=http://192.168.1.5:3000")
+	b := d.base()
+	tomorrow := time.Now().Add(24 * time.Hour)
+	bot, err := b.Store.Bots.ByNumber(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Store.Traces.Finish(t.Context(), store.Trace{Turn: "t", Bot: 1, Owner: bot.Owner, At: tomorrow, Outcome: "done"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	bot.Settings = []byte(`{"pace":"slow"}`)
+	if err := b.Store.Bots.Save(t.Context(), bot); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(d.data, "secret.key"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	all := d.examine(exitFailed)
+	want(t, all, "server", bad, "address already in use")
+	want(t, all, "public_url", warn, "this machine or network only")
+	want(t, all, "clock", bad, "before the newest record")
+	want(t, all, "bot 1 (parrot)", bad, "45s")
+	want(t, all, "secret key", warn, "other accounts")
+}
+
+func TestDoctorFindsALostKey(t *testing.T) {
+	d := newDesk(t)
+	d.ok("user", "add", "ada")
+	d.ok("bot", "add", "--name", "m", "--kind", "openai", "--set", "base_url=http://127.0.0.1:1/v1", "--set", "model=m", "--set", "api_key=sk-x")
+	d.env = append(d.env, "PATCHBAY_LISTEN="+free(t), "PATCHBAY_SECRET="+strings.Repeat("ab", 32))
+	all := d.examine(exitFailed)
+	want(t, all, "secret key", good, "settings")
+	want(t, all, "bot 1 (m)", bad, "sealed with another key")
+}
+
+func TestDoctorFindsADeadServer(t *testing.T) {
+	d := withParrot(t)
+	text, _ := json.Marshal(map[string]any{"url": "http://" + free(t), "key": "k", "pid": 1})
+	if err := os.WriteFile(filepath.Join(d.data, "server.json"), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want(t, d.examine(exitFailed), "server", bad, "does not answer")
+}
+
+func TestDoctorFindsWrongSettings(t *testing.T) {
+	d := newDesk(t)
+	d.env = append(d.env, "PATCHBAY_TURN_IDLE=soon")
+	want(t, d.examine(exitFailed), "settings", bad, "PATCHBAY_TURN_IDLE")
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"patchbay/internal/account"
+	"patchbay/internal/app"
+	"patchbay/internal/config"
+	"patchbay/internal/talk"
+)
+
+type keyAddCmd struct {
+	User      string   `help:"For whom it acts; may be left out while there is one person." placeholder:"NAME"`
+	Name      string   `help:"What you call it, to tell it from others." placeholder:"NAME" required:""`
+	Scope     []string `help:"What it is good for: lingzhu (glasses ask), learn, mcp (programs call tools), operator (programs run the board), admin (… for everybody). Can be given again." placeholder:"SCOPE" required:""`
+	Bot       string   `help:"The only bot that it opens, by number or name." placeholder:"BOT"`
+	Expires   string   `help:"How long it is good for, such as 12h or 90d; without it, for ever." placeholder:"TIME"`
+	dataFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (keyAddCmd) Help() string {
+	return `The key is shown once. What is kept is a hash of it.
+
+Examples:
+
+    patchbay key add --name lingzhu --scope lingzhu --bot 1
+    patchbay key add --user ada --name laptop --scope operator --expires 90d --json`
+}
+
+var (
+	sayKeyAdded   = talk.Say{Zh: "%s 的密钥“%s”（%s）：", En: "The key “%[2]s” of %[1]s (%[3]s):"}
+	sayKeyOnce    = talk.Say{Zh: "请现在保存，之后不会再显示。", En: "Keep it now; it is not shown again."}
+	sayKeyExpires = talk.Say{Zh: "有效期至 %s。", En: "It is good until %s."}
+)
+
+// Run makes the key.
+func (c *keyAddCmd) Run(ctx context.Context, sh *shell) error {
+	expires, err := c.expires()
+	if err != nil {
+		return err
+	}
+	return c.with(ctx, sh, func(b *app.Base) error {
+		p, err := person(ctx, b, c.User)
+		if err != nil {
+			return err
+		}
+		n := account.NewKey{Person: p.ID, Name: c.Name, Scopes: c.Scope, Expires: expires}
+		if c.Bot != "" {
+			bot, err := findBot(ctx, b, c.Bot)
+			if err != nil {
+				return err
+			}
+			n.Bot = bot.Number
+		}
+		k, secret, err := b.Accounts.AddKey(ctx, n)
+		if err != nil {
+			return err
+		}
+		return sh.result(struct {
+			ID  string `json:"id"`
+			Key string `json:"key"`
+		}{k.ID, secret}, func() {
+			sh.say(sayKeyAdded, p.Name, k.Name, join(k.Scopes))
+			sh.printf("  %s\n", secret)
+			if !k.Expires.IsZero() {
+				sh.say(sayKeyExpires, sh.when(k.Expires))
+			}
+			sh.say(sayKeyOnce)
+		})
+	})
+}
+
+func (c *keyAddCmd) expires() (time.Duration, error) {
+	if c.Expires == "" {
+		return 0, nil
+	}
+	d, err := config.ParseDuration(c.Expires)
+	if err != nil || d <= 0 {
+		return 0, usagef("--expires is %q; give a time such as 12h or 90d", c.Expires)
+	}
+	return d, nil
+}

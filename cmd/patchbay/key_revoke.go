@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"patchbay/internal/app"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+type keyRevokeCmd struct {
+	ID        string `arg:"" name:"id" help:"The key's id, as key list shows it."`
+	dataFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (keyRevokeCmd) Help() string {
+	return `A running server refuses the key from its next use on.
+
+Example:
+
+    patchbay key revoke 0198c4d2-7a51-7c3e-9d2f-0d6a3b1f5e77`
+}
+
+var sayKeyRevoked = talk.Say{Zh: "密钥 %s 已吊销。", En: "The key %s is revoked."}
+
+// Run revokes the key.
+func (c *keyRevokeCmd) Run(ctx context.Context, sh *shell) error {
+	return c.with(ctx, sh, func(b *app.Base) error {
+		err := b.Store.Keys.Revoke(ctx, c.ID, time.Now())
+		if errors.Is(err, store.ErrNotFound) {
+			return fmt.Errorf("there is no key with the id %q; patchbay key list shows those there are", c.ID)
+		}
+		if err != nil {
+			return err
+		}
+		return sh.result(map[string]any{"id": c.ID, "revoked": true}, func() { sh.say(sayKeyRevoked, c.ID) })
+	})
+}

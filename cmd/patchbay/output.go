@@ -1,0 +1,87 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"golang.org/x/text/width"
+
+	"patchbay/internal/talk"
+)
+
+// result prints v as JSON if that is wanted, and otherwise calls text.
+func (sh *shell) result(v any, text func()) error {
+	if !sh.json {
+		text()
+		return nil
+	}
+	return sh.writeJSON(v, "  ")
+}
+
+// writeJSON prints v as JSON: indented, or on one line for an empty indent.
+func (sh *shell) writeJSON(v any, indent string) error {
+	e := json.NewEncoder(sh.stdout)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", indent)
+	return e.Encode(v)
+}
+
+// table prints rows under headings, in columns as wide as their widest cell.
+func (sh *shell) table(headings []talk.Say, rows [][]string) {
+	head := make([]string, len(headings))
+	for i, h := range headings {
+		head[i] = h.In(sh.lang)
+	}
+	rows = append([][]string{head}, rows...)
+	widths := make([]int, len(headings))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], columns(cell))
+		}
+	}
+	for _, row := range rows {
+		var b strings.Builder
+		for i, cell := range row {
+			b.WriteString(cell)
+			if i < len(row)-1 {
+				b.WriteString(strings.Repeat(" ", widths[i]-columns(cell)+2))
+			}
+		}
+		sh.printf("%s\n", strings.TrimRight(b.String(), " "))
+	}
+}
+
+// columns is how wide a text is in a terminal: Chinese letters take two columns.
+func columns(text string) int {
+	n := 0
+	for _, r := range text {
+		switch width.LookupRune(r).Kind() {
+		case width.EastAsianWide, width.EastAsianFullwidth:
+			n++
+		}
+		n++
+	}
+	return n
+}
+
+var sayNever = talk.Say{Zh: "从未", En: "never"}
+
+// when writes a time for people, in their zone; the zero time is never.
+func (sh *shell) when(t time.Time) string {
+	if t.IsZero() {
+		return sayNever.In(sh.lang)
+	}
+	return t.Local().Format("2006-01-02 15:04")
+}
+
+// took writes how long something took, short enough for a column.
+func took(d time.Duration) string {
+	switch {
+	case d < time.Millisecond:
+		return d.Round(10 * time.Microsecond).String()
+	case d < time.Second:
+		return d.Round(100 * time.Microsecond).String()
+	}
+	return d.Round(10 * time.Millisecond).String()
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// maxValue is the largest value read from a file, in bytes. It protects against
+// a wrong file name; a long prompt has some KiB.
+const maxValue = 1 << 20
+
+// pairs reads settings given as name=value. A value that begins with @ names a
+// file to read it from, so that secrets need not stand on the command line; "@-"
+// is standard input, and "@@" stands for a first letter "@".
+func (sh *shell) pairs(texts []string) (map[string]string, error) {
+	set := make(map[string]string, len(texts))
+	for _, text := range texts {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return nil, usagef("%q is no setting; write name=value", text)
+		}
+		if _, twice := set[name]; twice {
+			return nil, usagef("%s is given twice", name)
+		}
+		value, err := sh.value(value)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		set[name] = value
+	}
+	return set, nil
+}
+
+func (sh *shell) value(text string) (string, error) {
+	file, isFile := strings.CutPrefix(text, "@")
+	switch {
+	case !isFile:
+		return text, nil
+	case strings.HasPrefix(file, "@"):
+		return file, nil
+	case file == "-":
+		return readValue(sh.stdin)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return readValue(f)
+}
+
+func readValue(r io.Reader) (string, error) {
+	b, err := io.ReadAll(io.LimitReader(r, maxValue+1))
+	if err != nil {
+		return "", err
+	}
+	if len(b) > maxValue {
+		return "", fmt.Errorf("the file is larger than %d bytes", maxValue)
+	}
+	return strings.TrimRight(string(b), "\r\n"), nil
+}

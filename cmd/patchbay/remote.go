@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"patchbay/internal/api"
+	"patchbay/internal/app"
+	"patchbay/internal/config"
+	"patchbay/internal/store"
+)
+
+// serverFlags say which server is meant, if it is not the one of the data folder.
+type serverFlags struct {
+	Server string `help:"Server to ask, wherever it runs; or PATCHBAY_SERVER." placeholder:"URL"`
+	Key    string `help:"Key with scope operator or admin for that server; better given as PATCHBAY_KEY." placeholder:"KEY"`
+}
+
+// remote is the server that was named, or nil if none was.
+func (f serverFlags) remote(sh *shell) (*remote, error) {
+	address, key := f.Server, f.Key
+	if address == "" {
+		address = sh.getenv(config.EnvServer)
+	}
+	if key == "" {
+		key = sh.getenv(config.EnvKey)
+	}
+	if address == "" {
+		if f.Key != "" {
+			return nil, usagef("--key is given without --server")
+		}
+		return nil, nil
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return nil, usagef("the server's address has to look like https://board.example.org")
+	}
+	if key == "" {
+		return nil, usagef("a key for the server is missing; give --key or PATCHBAY_KEY (patchbay key add --scope operator makes one)")
+	}
+	return newRemote(strings.TrimRight(address, "/"), key, sh), nil
+}
+
+// remote is a server that is reached through /api/v1.
+type remote struct {
+	url, key, lang string
+	client         *http.Client
+}
+
+func newRemote(address, key string, sh *shell) *remote {
+	return &remote{url: address, key: key, lang: string(sh.lang), client: &http.Client{
+		// A redirect would carry the key to somebody else.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// running is the server that runs on a data folder, or nil if none answers there.
+func running(ctx context.Context, sh *shell, c *config.Config) (*remote, error) {
+	at, err := app.FindRunning(c.Data)
+	if errors.Is(err, app.ErrNotRunning) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := newRemote(at.URL, at.Key, sh)
+	r.client.Transport = localTransport()
+	err = r.do(ctx, http.MethodGet, "/api/v1/status", nil, &struct{}{})
+	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, errUnauthorized) {
+		return nil, nil // it died without a word, and perhaps another has its port now
+	}
+	return r, err
+}
+
+// localTransport reaches a server on this machine by its address, which the
+// certificate that it shows to the world does not name. Its key is good for
+// nothing once it is gone, so it does not matter who else may listen there.
+func localTransport() *http.Transport {
+	return &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // see above
+}
+
+var errUnauthorized = errors.New("the server refuses the key; it needs scope operator or admin, and must not be revoked")
+
+const (
+	// callLimit is how long a call may take that is not a question.
+	callLimit = 15 * time.Second
+	// maxReply bounds what a server may answer to such a call.
+	maxReply = 16 << 20
+)
+
+// do makes a call and decodes its answer.
+func (r *remote) do(ctx context.Context, method, path string, body, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	resp, err := r.send(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxReply)).Decode(into); err != nil {
+		return fmt.Errorf("%s does not answer as a Patchbay server does", r.url)
+	}
+	return nil
+}
+
+// send makes a call. An answer that is no success is an error.
+func (r *remote) send(ctx context.Context, method, path string, body any) (*http.Response, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, r.url+path, bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+r.key)
+	req.Header.Set("Accept-Language", r.lang)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be reached: %w", r.url, unwrapURL(err))
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	return nil, r.refusal(resp)
+}
+
+// unwrapURL takes off the layer that repeats method and address.
+func unwrapURL(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+func (r *remote) refusal(resp *http.Response) error {
+	if resp.StatusCode == http.StatusUnauthorized {
+		return errUnauthorized
+	}
+	var said struct {
+		Error string `json:"error"`
+	}
+	if json.NewDecoder(io.LimitReader(resp.Body, maxReply)).Decode(&said) != nil || said.Error == "" {
+		return fmt.Errorf("%s answers %s; is it a Patchbay server?", r.url, resp.Status)
+	}
+	return errors.New(said.Error)
+}
+
+// bots lists the bots that the key may see.
+func (r *remote) bots(ctx context.Context) ([]api.BotStatus, error) {
+	var out struct {
+		Bots []api.BotStatus `json:"bots"`
+	}
+	err := r.do(ctx, http.MethodGet, "/api/v1/bots", nil, &out)
+	return out.Bots, err
+}
+
+// ask puts a question and hands over the lines of the answer as they come.
+func (r *remote) ask(ctx context.Context, q api.Question, line func(api.Line) error) error {
+	resp, err := r.send(ctx, http.MethodPost, "/api/v1/ask", q)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	lines := json.NewDecoder(resp.Body)
+	for {
+		var l api.Line
+		if err := lines.Decode(&l); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return errors.New("the connection broke before the answer was finished")
+		}
+		if err := line(l); err != nil || l.End {
+			return err
+		}
+	}
+}
+
+// disconnect has the running server, if there is one, let go of a bot's
+// connections: the bot was removed, or has a new token.
+func (sh *shell) disconnect(ctx context.Context, c *config.Config, bot store.Bot) {
+	if !connects(bot) {
+		return
+	}
+	r, err := running(ctx, sh, c)
+	if err == nil && r != nil {
+		err = r.do(ctx, http.MethodPost, fmt.Sprintf("/api/v1/bots/%d/disconnect", bot.Number), nil, &struct{}{})
+	}
+	if err != nil {
+		fmt.Fprintf(sh.stderr, "patchbay: what is connected stays connected until the server restarts: %v\n", err)
+	}
+}

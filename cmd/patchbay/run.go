@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"patchbay/internal/config"
+)
+
+// The exit codes of every command.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2   // the command line makes no sense
+	exitInterrupted = 130 // what shells expect after Ctrl-C
+)
+
+// run runs one command and returns its exit code. It is the whole program,
+// apart from signals.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env []string) int {
+	sh := newShell(stdin, stdout, stderr, env)
+	var c cli
+	helped := false
+	parser, err := newParser(&c, sh, func(int) { helped = true })
+	if err != nil {
+		return sh.fail(err)
+	}
+	if len(args) == 0 {
+		parser.Stdout = stderr
+		parser.Parse([]string{"--help"}) //nolint:errcheck // the help is all that is wanted
+		return exitUsage
+	}
+	command, err := parser.Parse(args)
+	switch {
+	case helped:
+		return exitOK
+	case err != nil:
+		return sh.fail(asUsage(err))
+	}
+	sh.json = c.JSON
+	command.BindTo(ctx, (*context.Context)(nil))
+	command.Bind(sh)
+	err = command.Run()
+	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		fmt.Fprintln(stderr, "patchbay: interrupted")
+		return exitInterrupted
+	}
+	return sh.fail(err)
+}
+
+// newParser makes the parser of the command line. Exit is called after help was
+// printed; what follows then is of no interest.
+func newParser(c *cli, sh *shell, exit func(int)) (*kong.Kong, error) {
+	c.Serve.Settings = newSettings()
+	c.Config.Check.Settings = newSettings()
+	return kong.New(c,
+		kong.Name("patchbay"),
+		kong.Description("Plugs glasses and other devices, and the agents that answer them, into one board."),
+		kong.Writers(sh.stdout, sh.stderr),
+		kong.Exit(exit),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: helpWidth}),
+		commandGroups,
+	)
+}
+
+// helpWidth keeps help readable on wide terminals.
+const helpWidth = 100
+
+// usageError says that the command line makes no sense.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// usagef makes a usageError.
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// asUsage adds to the parser's error where help is to be had.
+func asUsage(err error) error {
+	command := "patchbay"
+	if parse, ok := errors.AsType[*kong.ParseError](err); ok && parse.Context != nil {
+		if node := parse.Context.Selected(); node != nil {
+			command = node.FullPath()
+		}
+	}
+	return usagef("%w; see: %s --help", err, command)
+}
+
+// exitCode is the code of an error.
+func exitCode(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	if _, ok := errors.AsType[usageError](err); ok {
+		return exitUsage
+	}
+	if problems, ok := errors.AsType[config.Problems](err); ok && allFlags(problems) {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// allFlags says that everything that is wrong with the settings came from flags.
+func allFlags(problems config.Problems) bool {
+	for _, p := range problems {
+		if !strings.HasPrefix(p.Where, "--") {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/alecthomas/kong"
+
+	"patchbay/internal/app"
+	"patchbay/internal/config"
+	"patchbay/internal/talk"
+)
+
+type serveCmd struct {
+	Demo     bool         `help:"Plug in an echo bot and a key that everybody knows, in a data folder of its own, on this machine only."`
+	Config   string       `help:"Configuration file; without it, $$PATCHBAY_CONFIG or patchbay.yaml in the data folder." placeholder:"FILE"`
+	Settings kong.Plugins `embed:""`
+}
+
+// Help is the command's examples.
+func (serveCmd) Help() string {
+	return `Every setting is a flag, an environment variable (PATCHBAY_LISTEN for --listen) and a key of the configuration file; "patchbay config default" explains them all. Flags win over the environment, the environment wins over the file.
+
+The first interrupt lets running answers end, for 20 seconds at most; the second kills.
+
+Examples:
+
+    patchbay serve
+    patchbay serve --demo
+    patchbay serve --listen :3000 --public-url https://board.example.org
+    patchbay serve --config /etc/patchbay.yaml`
+}
+
+// Run serves until ctx ends.
+func (c *serveCmd) Run(ctx context.Context, sh *shell) error {
+	settings, _, err := config.Load(config.Sources{File: c.Config, Env: sh.env, Flags: given(c.Settings)})
+	if err != nil {
+		return err
+	}
+	return app.Serve(ctx, settings, app.Options{
+		Version: thisBuild().Version, Demo: c.Demo, Logs: sh.stderr,
+		Ready: func(url string, b *app.Base) { c.greet(ctx, sh, url, b) },
+	})
+}
+
+// greet tells that the server answers, and what can be done with it.
+func (c *serveCmd) greet(ctx context.Context, sh *shell, url string, b *app.Base) {
+	if people, err := b.Store.People.All(ctx); err == nil && len(people) == 0 {
+		fmt.Fprintln(sh.stderr, sayNobody.In(sh.lang, quoteWord(b.Config.Data)))
+	}
+	switch {
+	case sh.json:
+		sh.writeJSON(map[string]any{"url": url, "pid": os.Getpid(), "data": b.Config.Data}, "") //nolint:errcheck // whoever reads it has gone
+	case c.Demo:
+		sh.say(sayDemoServer, url, app.DemoBot, app.DemoKey, quoteWord(b.Config.Data))
+	}
+}
+
+var (
+	sayDemoServer = talk.Say{
+		Zh: `Patchbay 演示服务：%[1]s
+机器人 1 叫%[2]s，会重复你说的话；密钥是 %[3]s。
+像眼镜一样提问：
+
+curl -N -X POST %[1]s/sse/rokid \
+  -H "Authorization: Bearer %[3]s" \
+  -H "Content-Type: application/json" \
+  -d '{
+    "message_id": "1021",
+    "agent_id": "1",
+    "message": [
+      {"role": "user", "type": "text", "text": "你好"}
+    ]
+  }'
+
+或者：patchbay simulate glasses --url %[1]s --key %[3]s --agent-id 1
+      patchbay ask 1 "你好" --data %[4]s`,
+		En: `The demo of Patchbay is at %[1]s
+Bot 1 is called %[2]s and says back what it is told; the key is %[3]s.
+Ask as glasses do:
+
+curl -N -X POST %[1]s/sse/rokid \
+  -H "Authorization: Bearer %[3]s" \
+  -H "Content-Type: application/json" \
+  -d '{
+    "message_id": "1021",
+    "agent_id": "1",
+    "message": [
+      {"role": "user", "type": "text", "text": "你好"}
+    ]
+  }'
+
+or: patchbay simulate glasses --url %[1]s --key %[3]s --agent-id 1
+    patchbay ask 1 "hello" --data %[4]s`,
+	}
+	sayNobody = talk.Say{
+		Zh: "还没有账户。在另一个终端里开始：patchbay user add 名字 --data %s",
+		En: "There is no account yet. Begin in another terminal: patchbay user add NAME --data %s",
+	}
+)

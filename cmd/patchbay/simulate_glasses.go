@@ -1,0 +1,281 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"patchbay/internal/app"
+	"patchbay/internal/plug/rokid/sim"
+	"patchbay/internal/talk"
+)
+
+type simulateGlassesCmd struct {
+	Text      string `arg:"" optional:"" help:"What the wearer says. Without it, each line of standard input is a turn."`
+	URL       string `name:"url" help:"Where the agent is; without it, the server that runs on the data folder, or http://127.0.0.1:3000." placeholder:"URL"`
+	Key       string `help:"The agent's AK: a key with scope lingzhu." placeholder:"KEY"`
+	UserID    string `name:"user-id" help:"The wearer's id at the platform; without it, somebody new." placeholder:"ID"`
+	AgentID   string `name:"agent-id" help:"The agent's id at the platform, or the number of a bot; without it, an id like the platform's." placeholder:"ID"`
+	Lang      string `help:"Language that the glasses tell." placeholder:"TAG" default:"zh-CN"`
+	Image     string `help:"What the camera sees when a photo is wanted; without it, a lake at sunset." placeholder:"FILE"`
+	Save      string `help:"Folder in which photos are kept as they are sent." placeholder:"DIR"`
+	Verbose   bool   `short:"v" help:"Also show every event as it came, and timings."`
+	dataFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (simulateGlassesCmd) Help() string {
+	return `Requests look as those of the real platform do, and answers are held against its protocol: what breaks it is reported, and the exit code is 1. In a session, /photo FILE sends a photo, /new leaves the agent and opens it again, /quit ends.
+
+Examples:
+
+    patchbay simulate glasses --key $KEY --agent-id 1 "你好"
+    patchbay simulate glasses --url https://board.example.org/sse/rokid --key $KEY -v
+    patchbay simulate glasses --key $KEY --image qr.png "hello"`
+}
+
+// lingzhuPath is where glasses ask.
+const lingzhuPath = "/sse/rokid"
+
+// Run has the wearer speak once, or line by line.
+func (c *simulateGlassesCmd) Run(ctx context.Context, sh *shell) error {
+	address, err := c.address(sh)
+	if err != nil {
+		return err
+	}
+	w := &wearer{sh: sh, cmd: c, Glasses: sim.New(sim.Options{URL: address, Key: c.Key, UserID: c.UserID, AgentID: c.AgentID, Lang: c.Lang})}
+	defer w.Close()
+	if c.Text != "" {
+		err = w.say(ctx, c.Text)
+	} else {
+		err = w.session(ctx)
+	}
+	if err == nil && w.violations > 0 {
+		err = fmt.Errorf("the answers break the platform's protocol in %d ways, see above", w.violations)
+	}
+	return err
+}
+
+// address is where the glasses ask.
+func (c *simulateGlassesCmd) address(sh *shell) (string, error) {
+	address := c.URL
+	if address == "" {
+		address = "http://127.0.0.1:3000"
+		settings, err := c.load(sh)
+		if err != nil {
+			return "", err
+		}
+		if at, err := app.FindRunning(settings.Data); err == nil {
+			address = at.URL
+		}
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return "", usagef("--url has to look like https://board.example.org")
+	}
+	if u.Path == "" || u.Path == "/" {
+		u.Path = lingzhuPath
+	}
+	return u.String(), nil
+}
+
+// wearer is somebody with simulated glasses.
+type wearer struct {
+	*sim.Glasses
+	sh         *shell
+	cmd        *simulateGlassesCmd
+	violations int
+	photos     int // that were sent
+}
+
+var (
+	sayPrompt  = talk.Say{Zh: "› ", En: "› "}
+	saySession = talk.Say{
+		Zh: "用户 %s，智能体 %s。每行一句话；/photo 文件、/new、/quit。",
+		En: "Wearer %s, agent %s. Each line is a turn; /photo FILE, /new, /quit.",
+	}
+	sayFigure = talk.Say{Zh: "  首段 %s，共 %s，%d 段，%d 条注释", En: "  first piece after %s, end after %s, %d pieces, %d comments"}
+	sayBroken = talk.Say{Zh: "违反协议：%s", En: "against the protocol: %s"}
+	sayCamera = talk.Say{Zh: "照片文件（直接回车：一张编出来的照片）：", En: "File of the photo (empty: an invented one): "}
+)
+
+// session takes what the wearer says from standard input.
+func (w *wearer) session(ctx context.Context) error {
+	_, live := terminal(w.sh.stdin)
+	if live {
+		fmt.Fprintln(w.sh.stderr, saySession.In(w.sh.lang, w.UserID, w.AgentID))
+	}
+	for ctx.Err() == nil {
+		if live {
+			fmt.Fprint(w.sh.stderr, sayPrompt.In(w.sh.lang))
+		}
+		line, err := w.sh.readLine(ctx)
+		if errors.Is(err, io.EOF) || err == nil && strings.TrimSpace(line) == "/quit" {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := w.do(ctx, strings.TrimSpace(line)); err != nil {
+			if !live || ctx.Err() != nil {
+				return err
+			}
+			w.sh.fail(err) // and go on
+		}
+	}
+	return ctx.Err()
+}
+
+// do does what a line says.
+func (w *wearer) do(ctx context.Context, line string) error {
+	file, isPhoto := strings.CutPrefix(line, "/photo")
+	switch {
+	case line == "":
+		return nil
+	case line == "/new":
+		w.NewSession()
+		return nil
+	case isPhoto:
+		photo, err := w.picture(strings.TrimSpace(file))
+		if err != nil {
+			return err
+		}
+		return w.show(ctx, photo, maxPhotos)
+	}
+	return w.say(ctx, line)
+}
+
+// maxPhotos ends a conversation with a bot that wants photo after photo.
+const maxPhotos = 3
+
+func (w *wearer) say(ctx context.Context, text string) error {
+	show := &answer{sh: w.sh}
+	a, err := w.Ask(ctx, text, w.hear(show))
+	show.end()
+	return w.heard(ctx, text, a, err, maxPhotos)
+}
+
+func (w *wearer) show(ctx context.Context, photo []byte, more int) error {
+	show := &answer{sh: w.sh}
+	a, err := w.Photo(ctx, photo, w.hear(show))
+	show.end()
+	return w.heard(ctx, "", a, err, more-1)
+}
+
+// hear shows the events of an answer as they come.
+func (w *wearer) hear(show *answer) func(sim.Event) {
+	return func(e sim.Event) {
+		if w.sh.json {
+			return
+		}
+		if w.cmd.Verbose {
+			show.end()
+			w.sh.printf("  %8s  %s %s\n", took(e.At), e.Name, e.Data)
+			return
+		}
+		show.words(e.Text)
+		if e.Command != nil {
+			show.event(talk.Do(*e.Command)) //nolint:errcheck // printing does not fail
+		}
+		if len(e.FollowUp) > 0 {
+			show.event(talk.Suggest(e.FollowUp...)) //nolint:errcheck // as above
+		}
+	}
+}
+
+// turnReport is a turn as JSON.
+type turnReport struct {
+	Said       string         `json:"said,omitempty"` // empty: a photo
+	Text       string         `json:"text"`
+	Commands   []talk.Command `json:"commands,omitempty"`
+	FollowUp   []string       `json:"follow_up,omitempty"`
+	Error      string         `json:"error,omitempty"`
+	First      float64        `json:"first_ms"`
+	Total      float64        `json:"total_ms"`
+	Pieces     int            `json:"pieces"`
+	Comments   int            `json:"comments"`
+	Violations []string       `json:"violations,omitempty"`
+	MessageID  string         `json:"message_id"`
+	UserID     string         `json:"user_id"`
+	AgentID    string         `json:"agent_id"`
+}
+
+// heard reports on an answer, and takes the photo if one is wanted.
+func (w *wearer) heard(ctx context.Context, said string, a sim.Answer, err error, photos int) error {
+	if err != nil {
+		return err
+	}
+	if w.sh.json {
+		err := w.sh.writeJSON(turnReport{
+			Said: said, Text: a.Text, Commands: a.Commands, FollowUp: a.FollowUp, Error: a.Err, First: millis(a.First), Total: millis(a.Total),
+			Pieces: a.Pieces, Comments: a.Comments, Violations: a.Violations, MessageID: w.MessageID(), UserID: w.UserID, AgentID: w.AgentID,
+		}, "")
+		if err != nil {
+			return err
+		}
+	}
+	if w.cmd.Verbose && !w.sh.json {
+		w.sh.say(sayFigure, took(a.First), took(a.Total), a.Pieces, a.Comments)
+	}
+	for _, v := range a.Violations {
+		fmt.Fprintln(w.sh.stderr, sayBroken.In(w.sh.lang, v))
+	}
+	w.violations += len(a.Violations)
+	if a.Err != "" {
+		return fmt.Errorf("the server refuses: %s", a.Err)
+	}
+	for _, c := range a.Commands {
+		if c.Name == talk.CommandTakePhoto {
+			return w.takePhoto(ctx, photos)
+		}
+	}
+	return nil
+}
+
+// takePhoto does what a bot asked the glasses to do.
+func (w *wearer) takePhoto(ctx context.Context, photos int) error {
+	if photos <= 0 {
+		return errors.New("the bot wants photo after photo")
+	}
+	file := w.cmd.Image
+	if _, live := terminal(w.sh.stdin); file == "" && live && w.cmd.Text == "" {
+		fmt.Fprint(w.sh.stderr, sayCamera.In(w.sh.lang))
+		var err error
+		if file, err = w.sh.readLine(ctx); err != nil {
+			return err
+		}
+	}
+	photo, err := w.picture(strings.TrimSpace(file))
+	if err != nil {
+		return err
+	}
+	return w.show(ctx, photo, photos)
+}
+
+// picture is what the camera sees: a file, or an invented picture.
+func (w *wearer) picture(file string) (photo []byte, err error) {
+	if file == "" {
+		photo = inventedPhoto()
+	} else if photo, err = readPicture(file); err != nil {
+		return nil, err
+	}
+	if w.cmd.Save == "" {
+		return photo, nil
+	}
+	w.photos++
+	name := fmt.Sprintf("photo-%s-%d%s", time.Now().Format("20060102-150405"), w.photos, extension(file))
+	return photo, os.WriteFile(filepath.Join(w.cmd.Save, name), photo, 0o600)
+}
+
+func extension(file string) string {
+	if e := filepath.Ext(file); e != "" {
+		return e
+	}
+	return ".png"
+}

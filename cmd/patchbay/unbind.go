@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"patchbay/internal/app"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+type unbindCmd struct {
+	Bot       string `arg:"" help:"Number or name of the bot."`
+	UserID    string `name:"user-id" help:"Whose glasses, as bind --list shows them; may be left out while there is one wearer." placeholder:"ID" xor:"who"`
+	All       bool   `help:"Everybody's." xor:"who"`
+	dataFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (unbindCmd) Help() string {
+	return `Examples:
+
+    patchbay unbind lobster
+    patchbay unbind 1 --user-id 0123456789ABCDEF0123456789ABCDEF
+    patchbay unbind 1 --all`
+}
+
+var sayUnbound = talk.Say{Zh: "已从 %[2]s 解除 %[1]d 个绑定。", En: "%d unbound from %s."}
+
+// Run unbinds one wearer or all.
+func (c *unbindCmd) Run(ctx context.Context, sh *shell) error {
+	return c.with(ctx, sh, func(b *app.Base) error {
+		bot, err := findBot(ctx, b, c.Bot)
+		if err != nil {
+			return err
+		}
+		wearers, err := b.Store.Bindings.ByBot(ctx, bot.Number)
+		if err != nil {
+			return err
+		}
+		chosen, err := c.choose(bot, wearers)
+		if err != nil {
+			return err
+		}
+		for _, w := range chosen {
+			err := b.Accounts.Unbind(ctx, store.Wearer{Publisher: w.Publisher, UserID: w.UserID})
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
+				return err
+			}
+		}
+		return sh.result(map[string]any{"bot": bot.Number, "unbound": len(chosen)}, func() { sh.say(sayUnbound, len(chosen), bot.Name) })
+	})
+}
+
+// choose picks those who are meant.
+func (c *unbindCmd) choose(bot store.Bot, wearers []store.Binding) ([]store.Binding, error) {
+	if c.UserID == "" {
+		switch {
+		case len(wearers) == 0:
+			return nil, fmt.Errorf("nobody is bound to %s", bot.Name)
+		case len(wearers) > 1 && !c.All:
+			return nil, usagef("%d wearers are bound to %s; say which with --user-id (patchbay bind %d --list shows them), or --all", len(wearers), bot.Name, bot.Number)
+		}
+		return wearers, nil
+	}
+	var chosen []store.Binding
+	for _, w := range wearers {
+		if w.UserID == c.UserID {
+			chosen = append(chosen, w) // the same id under two publishers: both
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("nobody with the id %q is bound to %s; patchbay bind %d --list shows who is", c.UserID, bot.Name, bot.Number)
+	}
+	return chosen, nil
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/term"
+
+	"patchbay/internal/app"
+	"patchbay/internal/talk"
+)
+
+type userPasswdCmd struct {
+	Name          string `arg:"" help:"Whose password."`
+	PasswordStdin bool   `help:"Read the password from standard input instead of asking for it."`
+	dataFlags     `embed:""`
+}
+
+// Help is the command's examples.
+func (userPasswdCmd) Help() string {
+	return `Examples:
+
+    patchbay user passwd ada
+    echo "$PASSWORD" | patchbay user passwd ada --password-stdin`
+}
+
+var (
+	sayNewPassword = talk.Say{Zh: "新密码：", En: "New password: "}
+	sayAgain       = talk.Say{Zh: "再输入一次：", En: "Once more: "}
+	sayPasswordSet = talk.Say{Zh: "已更新 %s 的密码。", En: "%s has a new password."}
+)
+
+// Run sets the password.
+func (c *userPasswdCmd) Run(ctx context.Context, sh *shell) error {
+	return c.with(ctx, sh, func(b *app.Base) error {
+		p, err := person(ctx, b, c.Name)
+		if err != nil {
+			return err
+		}
+		password, err := c.password(ctx, sh)
+		if err != nil {
+			return err
+		}
+		if err := b.Accounts.SetPassword(ctx, p.ID, password); err != nil {
+			return err
+		}
+		return sh.result(p, func() { sh.say(sayPasswordSet, p.Name) })
+	})
+}
+
+func (c *userPasswdCmd) password(ctx context.Context, sh *shell) (string, error) {
+	if c.PasswordStdin {
+		return sh.readPassword(ctx)
+	}
+	return sh.askPassword(ctx)
+}
+
+// readPassword reads a password from standard input.
+func (sh *shell) readPassword(ctx context.Context) (string, error) {
+	password, err := sh.readLine(ctx)
+	if errors.Is(err, io.EOF) || err == nil && password == "" {
+		return "", errors.New("no password came on standard input")
+	}
+	return password, err
+}
+
+// askPassword asks a person for a new password, twice, without showing it.
+func (sh *shell) askPassword(ctx context.Context) (string, error) {
+	fd, ok := terminal(sh.stdin)
+	if !ok {
+		return "", usagef("standard input is no terminal to ask for a password on; use --password-stdin")
+	}
+	var typed [2]string
+	for i, prompt := range []talk.Say{sayNewPassword, sayAgain} {
+		fmt.Fprint(sh.stderr, prompt.In(sh.lang))
+		secret, err := readSecret(ctx, fd)
+		fmt.Fprintln(sh.stderr)
+		if err != nil {
+			return "", err
+		}
+		typed[i] = secret
+	}
+	if typed[0] != typed[1] {
+		return "", errors.New("the two are not the same; nothing was changed")
+	}
+	return typed[0], nil
+}
+
+// readSecret reads a line that is not shown. When ctx ends, what is typed is
+// shown again.
+func readSecret(ctx context.Context, fd int) (string, error) {
+	shown, err := term.GetState(fd)
+	if err != nil {
+		return "", err
+	}
+	done := make(chan read, 1)
+	go func() { // left to the end of the process if ctx ends first
+		b, err := term.ReadPassword(fd)
+		done <- read{string(b), err}
+	}()
+	select {
+	case r := <-done:
+		return r.line, r.err
+	case <-ctx.Done():
+		return "", errors.Join(ctx.Err(), term.Restore(fd, shown))
+	}
+}

@@ -1,0 +1,99 @@
+package eyeclaw
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"patchbay/internal/talk"
+)
+
+// What can be wrong with a plugin, in words for its owner.
+var (
+	errIncompatible = talk.Say{
+		Zh: "EyeClaw 插件 2.4.0 及更早版本与 OpenClaw 2026.3.2 及更新版本不兼容：OpenClaw 取消了插件用来登记自己网址的接口，插件访问自己时得到 404，所以每个问题都会失败。" +
+			"请换用支持新接口的插件版本，或使用 2026.3.1 之前的 OpenClaw，或把这个机器人改成 openclaw 类型、直接连接 OpenClaw，不再需要插件。",
+		En: "The EyeClaw plugin up to 2.4.0 does not work with OpenClaw 2026.3.2 and newer: OpenClaw removed the interface by which the plugin registers its own address, " +
+			"so the plugin gets a 404 from itself and every question fails. " +
+			"Install a plugin version that knows the new interface, or use an OpenClaw older than 2026.3.1, or make this a bot of kind openclaw, which connects to OpenClaw directly and needs no plugin.",
+	}
+	errSlow = talk.Say{
+		Zh: "插件不读取发给它的数据，连接已断开。它所在的电脑或网络可能过载。",
+		En: "The plugin did not read what was sent to it, so it was disconnected. Its computer or network may be overloaded.",
+	}
+	errOversize = talk.Say{
+		Zh: "插件发来一条超过 1 MiB 的消息，连接已断开。",
+		En: "The plugin sent a message larger than 1 MiB and was disconnected.",
+	}
+	errTooMany = talk.Say{
+		Zh: "同一个令牌的连接太多，新的连接被拒绝。请检查是否有多个插件在使用这个令牌。",
+		En: "There are too many connections with this bot's token, so a new one was refused. See whether several plugins use it.",
+	}
+)
+
+// sayIncompatible is what the person hears of errIncompatible.
+var sayIncompatible = talk.Say{Zh: "插件与 OpenClaw 的版本不兼容，请联系机器人的主人", En: "the plugin does not fit this version of OpenClaw; please tell the bot's owner"}
+
+// incompatible is what the plugin says when OpenClaw has no route for it: its
+// request to itself gets 404, or 405 from the control page.
+var incompatible = regexp.MustCompile(`^HTTP error: (404|405)\b`)
+
+// Lengths of what is passed on of an error.
+const (
+	maxTold  = 80      // characters; glasses show some twenty at once
+	maxCause = 2 << 10 // bytes
+)
+
+// explain makes a failure of what a plugin reported, and a sentence for the
+// owner.
+func explain(text string, lang talk.Lang) (*talk.Failure, talk.Say) {
+	text = plain(text)
+	cause := clip(hideSecrets(text), maxCause)
+	if incompatible.MatchString(text) {
+		return &talk.Failure{Code: talk.BotFailed, Told: sayIncompatible.In(lang),
+			Cause: cause + ": " + errIncompatible.Zh + " / " + errIncompatible.En}, errIncompatible
+	}
+	short := tellable(text)
+	owner := talk.Say{Zh: "OpenClaw 或插件报告错误：" + short, En: "OpenClaw or the plugin reported an error: " + short}
+	if short == "" {
+		owner = talk.Say{Zh: "OpenClaw 或插件报告错误，但没有说明原因。", En: "OpenClaw or the plugin reported an error without saying which."}
+	}
+	if cause == "" {
+		cause = "the plugin reported an error without saying which"
+	}
+	return &talk.Failure{Code: talk.BotFailed, Told: short, Cause: cause}, owner
+}
+
+var (
+	secrets   = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[^\s"',;]+|\b(sk|ak|pk|ghp|xox[a-z])[-_][\w-]{8,}|\b[\w+/=-]{32,}|((?:token|key|secret|password)["']?\s*[=:]\s*["']?)[^\s"',;&]+`)
+	addresses = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://\S+|\b\d{1,3}(\.\d{1,3}){3}(:\d+)?\b|(^|\s)(/[\w.@-]+){2,}`)
+)
+
+// hideSecrets replaces what looks like a key.
+func hideSecrets(s string) string { return secrets.ReplaceAllString(s, "${3}…") }
+
+// tellable shortens an error to what a person can hear: no keys, no addresses,
+// no markup.
+func tellable(s string) string {
+	if i := strings.Index(s, "<"); i >= 0 {
+		s = s[:i] // an error page
+	}
+	s = addresses.ReplaceAllString(hideSecrets(s), "${3}…")
+	s = strings.TrimRight(strings.TrimSpace(s), " -:,")
+	if utf8.RuneCountInString(s) > maxTold {
+		s = string([]rune(s)[:maxTold-1]) + "…"
+	}
+	return s
+}
+
+// plain makes one line of a text.
+func plain(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, clip(s, 16<<10))
+	return strings.Join(strings.Fields(s), " ")
+}

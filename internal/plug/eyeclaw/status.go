@@ -1,0 +1,88 @@
+package eyeclaw
+
+import (
+	"time"
+
+	"patchbay/internal/talk"
+)
+
+// Status is how a bot's plugin is doing, for its owner.
+type Status struct {
+	// Online says that the bot is plugged in, which it stays for the grace time
+	// after its last socket went.
+	Online bool
+	// Connections is the number of open sockets. Two mean that two plugins have
+	// the same token: the newer one is asked.
+	Connections int
+	// Since is when the oldest of them came; zero if there is none.
+	Since time.Time
+	// LastSeen is when anything was last heard; zero if never.
+	LastSeen time.Time
+	// LastAnswer is when an answer was last complete; zero if never.
+	LastAnswer time.Time
+	// LastError is what went wrong last, in plain words, and LastErrorAt when.
+	// They stay until something else goes wrong: an error older than LastAnswer
+	// is over.
+	LastError   talk.Say
+	LastErrorAt time.Time
+	// Reconnecting says that no socket is there but the plugin is expected back
+	// until ReconnectBy.
+	Reconnecting bool
+	ReconnectBy  time.Time
+	Totals       Totals
+}
+
+// Totals count since this instance started.
+type Totals struct {
+	Connections int64 // sockets that came
+	Answers     int64 // complete answers
+	Failures    int64 // questions that were sent and not answered completely
+	Chunks      int64 // pieces of answers
+	Compensated int64 // characters taken from summaries, because they were lost on the way
+	Anomalies   int64
+}
+
+// Status reports on a bot. It is false for a bot whose plugin never connected
+// to this instance.
+func (s *Server) Status(bot int64) (Status, bool) {
+	s.mu.Lock()
+	h := s.hubs[bot]
+	s.mu.Unlock()
+	if h == nil {
+		return Status{}, false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	st := Status{
+		Online:      h.plugged,
+		Connections: len(h.conns),
+		LastSeen:    h.seen,
+		LastAnswer:  h.answer,
+		LastError:   h.fault,
+		LastErrorAt: h.faultAt,
+		Totals:      h.totals,
+	}
+	for _, c := range h.conns {
+		if st.Since.IsZero() || c.since.Before(st.Since) {
+			st.Since = c.since
+		}
+		if seen := time.Unix(0, c.seen.Load()); seen.After(st.LastSeen) {
+			st.LastSeen = seen
+		}
+	}
+	if by := h.gone.Add(h.s.opt.Grace); !h.gone.IsZero() && time.Now().Before(by) {
+		st.Reconnecting, st.ReconnectBy = true, by
+	}
+	return st, true
+}
+
+// blame notes what went wrong, for the owner.
+func (h *hub) blame(what talk.Say) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.blameLocked(what)
+}
+
+func (h *hub) blameLocked(what talk.Say) {
+	h.fault, h.faultAt = what, time.Now()
+}

@@ -1,0 +1,170 @@
+// Package openai is a bot that any chat API of OpenAI's kind answers: OpenAI
+// itself, DeepSeek, Ollama, vLLM, llama.cpp, an agent gateway's chat endpoint.
+//
+// The way of a turn: [Bot.Answer] has the request written (prompt.go, memory.go,
+// request.go), sends it (client.go) and passes on what comes back, as it comes
+// (round.go). A round is one request and the answer to it; how many there are in
+// a turn, and with what messages and functions, is decided in answer.go alone.
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"patchbay/internal/talk"
+)
+
+var _ talk.Bot = (*Bot)(nil)
+
+// Options are what a bot gets from the house. All may be left out.
+type Options struct {
+	// Client sends the requests; its redirect policy and its timeout, which would
+	// cut long answers off, are not used. Nil means one of the bot's own, as
+	// [NewClient] makes it. Many bots can share one.
+	Client *http.Client
+	// Logger takes what the owner should know. Nil means nobody does.
+	Logger *slog.Logger
+}
+
+// Bot answers turns by asking a model. It is safe for concurrent use and keeps
+// nothing from turn to turn: what was said before comes with the turn.
+type Bot struct {
+	settings Settings
+	at       endpoint
+	client   *http.Client
+	own      bool // the client is ours to close
+	log      *slog.Logger
+	// opening is the request up to what depends on the turn, without the brace
+	// that closes it.
+	opening []byte
+	secrets []string
+	// toolless is set when the server turned out to refuse functions.
+	toolless atomic.Bool
+	// sleep and jitter are replaced by tests.
+	sleep  func(context.Context, time.Duration) error
+	jitter func() float64
+}
+
+// New makes a bot of valid settings; what is not valid is said as
+// [Settings.Validate] does.
+func New(s Settings, o Options) (*Bot, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	at, err := parseEndpoint(s.BaseURL)
+	if err != nil {
+		return nil, err
+	}
+	b := &Bot{settings: s, at: at, log: o.Logger, sleep: sleep, jitter: rand.Float64}
+	if b.log == nil {
+		b.log = slog.New(slog.DiscardHandler)
+	}
+	client := o.Client
+	if client == nil {
+		client, b.own = NewClient(), true
+	}
+	// A redirect would carry the question, and headers with keys, to somebody
+	// else. The owner is told where it points instead.
+	still := *client
+	still.Timeout = 0
+	still.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	b.client = &still
+	b.secrets = s.secrets()
+	b.opening, err = s.opening(at.host)
+	return b, err
+}
+
+// Close lets go of idle connections. It is not needed for a bot that was given
+// its client.
+func (b *Bot) Close() {
+	if b.own {
+		b.client.CloseIdleConnections()
+	}
+}
+
+// NewClient makes a client for chat APIs. It goes through the proxy that the
+// environment names, and asks for no compression, which would hold pieces of an
+// answer back.
+func NewClient() *http.Client {
+	dialer := net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
+	return &http.Client{Transport: &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            dialer.DialContext,
+		ForceAttemptHTTP2:      true,
+		TLSHandshakeTimeout:    10 * time.Second,
+		MaxIdleConnsPerHost:    32, // as many as ask one model at once without dialling anew
+		IdleConnTimeout:        90 * time.Second,
+		MaxResponseHeaderBytes: 64 << 10,
+		DisableCompression:     true,
+	}}
+}
+
+// opening writes the part of the request that is the same in every turn.
+func (s *Settings) opening(host string) ([]byte, error) {
+	fields := map[string]any{}
+	for name, value := range s.Extra {
+		fields[name] = value
+	}
+	fields["model"], fields["stream"] = s.Model, true
+	if s.Temperature != nil {
+		fields["temperature"] = *s.Temperature
+	}
+	if s.MaxTokens != nil {
+		fields[lengthField(host)] = *s.MaxTokens
+	}
+	body, err := json.Marshal(fields)
+	if err != nil {
+		return nil, err
+	}
+	return body[:len(body)-1], nil
+}
+
+// lengthField is what limits an answer. OpenAI's newer models refuse the old
+// name, other servers do not know the new one.
+func lengthField(host string) string {
+	if host == "api.openai.com" {
+		return "max_completion_tokens"
+	}
+	return "max_tokens"
+}
+
+// secrets are the texts that must not show up anywhere.
+func (s *Settings) secrets() []string {
+	all := []string{s.APIKey}
+	for _, value := range s.Headers {
+		all = append(all, value)
+	}
+	if u, err := url.Parse(s.BaseURL); err == nil {
+		for _, values := range u.Query() {
+			all = append(all, values...)
+		}
+	}
+	// What is shorter is no secret, and hiding it would garble everything.
+	const shortest = 4
+	var out []string
+	for _, secret := range all {
+		if len(secret) >= shortest {
+			out = append(out, secret)
+		}
+	}
+	return out
+}
+
+// sleep waits for d or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

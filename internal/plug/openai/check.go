@@ -1,0 +1,189 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+
+	"patchbay/internal/talk"
+)
+
+const (
+	// listTimeout is how long a server may take to list its models.
+	listTimeout = 15 * time.Second
+	// maxList bounds such a list; the longest known one has some 500 KiB.
+	maxList = 4 << 20
+	// namesShown is how many models an error mentions.
+	namesShown = 8
+)
+
+// Check finds out whether the model can be asked: the server can be reached, the
+// key is accepted, the model is known. It says what is wrong in words for the
+// owner. Where the list of models does not settle that (many servers have none,
+// some show it to everybody), the model is asked for one word.
+func (b *Bot) Check(ctx context.Context) error {
+	names, status, err := b.list(ctx, true)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil && status == 0:
+		return b.unreachable(err)
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return b.keyRefused(err)
+	case err == nil && listed(names, b.settings.Model) && b.keyed(ctx):
+		return nil
+	}
+	if err := b.askOneWord(ctx); err != nil {
+		return b.explain(ctx, err, names)
+	}
+	return nil
+}
+
+// keyed says that the list of models is good as a proof of the key: there is no
+// key, or the list is not to be had without it.
+func (b *Bot) keyed(ctx context.Context) bool {
+	if b.settings.APIKey == "" {
+		return true
+	}
+	_, status, _ := b.list(ctx, false)
+	return status == http.StatusUnauthorized || status == http.StatusForbidden
+}
+
+// list fetches the names of the models, with our key or without. The status is 0
+// if there was no answer.
+func (b *Bot) list(ctx context.Context, signed bool) (names []string, status int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.at.models, nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	req.Header.Set("Accept", "application/json")
+	if signed {
+		b.sign(req)
+	}
+	resp, err := b.client.Do(req)
+	if err != nil {
+		return nil, 0, unreachable(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, resp.StatusCode, refusal(resp)
+	}
+	var page struct {
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxList)).Decode(&page); err != nil {
+		return nil, resp.StatusCode, errNotJSON
+	}
+	for _, m := range page.Data {
+		names = append(names, m.ID)
+	}
+	return names, resp.StatusCode, nil
+}
+
+// listed says whether a model is in a list. Ollama lists "name:latest" for what
+// is asked for as "name".
+func listed(names []string, model string) bool {
+	for _, name := range names {
+		if name == model || name == model+":latest" {
+			return true
+		}
+	}
+	return false
+}
+
+// askOneWord asks the model and waits for the first piece of an answer.
+func (b *Bot) askOneWord(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	messages := []said{{roleUser, []talk.Part{{Text: "Reply with the word: ok"}}}}
+	r, err := b.open(ctx, cancel, b.request(&talk.Turn{}, messages, nil))
+	if err == nil {
+		var d delta
+		err = r.next(&d)
+		r.close()
+		if err == io.EOF {
+			return errors.New("it ended the answer without a word")
+		}
+	}
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return cause
+	}
+	return err
+}
+
+func (b *Bot) unreachable(err error) error {
+	why, advice := b.redact(err.Error()), "is base_url right?"
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		why, advice = "connection refused", "is the model's server running, and is base_url right?"
+	case isTLS(err):
+		why, advice = "no secure connection: "+why, "does base_url need http instead of https, or the server another certificate?"
+	case errors.Is(err, context.DeadlineExceeded):
+		why, advice = "no answer in time", "is the address right, and is a proxy or firewall between?"
+	}
+	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
+		why, advice = "there is no host named "+dns.Name, "is base_url spelt right?"
+	}
+	return fmt.Errorf("%s cannot be reached (%s); %s", b.at.shown, why, advice)
+}
+
+func (b *Bot) keyRefused(err error) error {
+	if b.settings.APIKey == "" {
+		return fmt.Errorf("%s wants a key; set api_key (%s)", b.at.host, b.redact(err.Error()))
+	}
+	return fmt.Errorf("%s does not accept the key; check api_key (%s)", b.at.host, b.redact(err.Error()))
+}
+
+// explain says why the model could not be asked, for the owner.
+func (b *Bot) explain(ctx context.Context, err error, names []string) error {
+	why := b.redact(err.Error())
+	if e, ok := errors.AsType[*serverError](err); ok {
+		switch {
+		case e.spent():
+			return fmt.Errorf("%s accepts the key, but its account has no credit left (%s)", b.at.host, why)
+		case e.status == http.StatusUnauthorized || e.status == http.StatusForbidden:
+			return b.keyRefused(err)
+		case len(names) > 0 && !listed(names, b.settings.Model):
+			return fmt.Errorf("%s does not know the model %q; it has %s (%s)", b.at.host, b.settings.Model, few(names), why)
+		case strings.Contains(strings.ToLower(e.message+e.code), "model"):
+			return fmt.Errorf("%s does not answer as model %q (%s); check model", b.at.host, b.settings.Model, why)
+		case e.status == http.StatusNotFound || e.status == http.StatusMethodNotAllowed || e.status/100 == 3:
+			return fmt.Errorf("there is no chat API at %s (%s); check base_url, which often ends in /v1", b.at.shown, why)
+		}
+		return fmt.Errorf("%s does not answer (%s)", b.at.shown, why)
+	}
+	if _, ok := errors.AsType[*unreachableError](err); ok {
+		return b.unreachable(err)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, errWebPage) || errors.Is(err, errNotJSON):
+		return fmt.Errorf("there is no chat API at %s (%s); check base_url, which often ends in /v1", b.at.shown, why)
+	}
+	return fmt.Errorf("%s was asked, but %s", b.at.shown, why)
+}
+
+// few lists the first names.
+func few(names []string) string {
+	shown := make([]string, 0, namesShown)
+	for _, name := range names[:min(len(names), namesShown)] {
+		shown = append(shown, oneLine(name, 80))
+	}
+	text := strings.Join(shown, ", ")
+	if more := len(names) - len(shown); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}

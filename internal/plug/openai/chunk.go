@@ -1,0 +1,147 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// chunk is what we use of an answer: of a piece of a streamed one and of a whole
+// one, which has message where the others have delta.
+type chunk struct {
+	Choices []choice        `json:"choices"`
+	Error   json.RawMessage `json:"error"`
+	Usage   *usage          `json:"usage"`
+	// Object and Message are how some servers write an error.
+	Object  string          `json:"object"`
+	Message json.RawMessage `json:"message"`
+}
+
+type choice struct {
+	Index        int      `json:"index"`
+	Delta        *message `json:"delta"`
+	Message      *message `json:"message"`
+	FinishReason string   `json:"finish_reason"`
+}
+
+type message struct {
+	Content      content       `json:"content"`
+	Refusal      content       `json:"refusal"`
+	ToolCalls    []toolCall    `json:"tool_calls"`
+	FunctionCall *functionCall `json:"function_call"`
+}
+
+type toolCall struct {
+	Index    *int         `json:"index"`
+	ID       string       `json:"id"`
+	Function functionCall `json:"function"`
+}
+
+type functionCall struct {
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"`
+}
+
+type usage struct {
+	Prompt     int `json:"prompt_tokens"`
+	Completion int `json:"completion_tokens"`
+}
+
+// content is text, or a list of parts of which some are text.
+type content string
+
+func (c *content) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] == '[' {
+		var parts []struct {
+			Type string  `json:"type"`
+			Text content `json:"text"`
+		}
+		if err := json.Unmarshal(data, &parts); err != nil {
+			return err
+		}
+		var all strings.Builder
+		for _, p := range parts {
+			if p.Type == "" || p.Type == "text" {
+				all.WriteString(string(p.Text))
+			}
+		}
+		*c = content(all.String())
+		return nil
+	}
+	var text string
+	err := json.Unmarshal(data, &text)
+	*c = content(text)
+	return err
+}
+
+var (
+	errNotJSON = errors.New("the server sent what is not JSON")
+	errShape   = errors.New("the server sent JSON of another shape")
+)
+
+// delta is what a piece of an answer brings. It is used again for the next one.
+type delta struct {
+	text   string
+	finish string
+	calls  []fragment
+	// whole says that this is a complete message, not a piece of one.
+	whole bool
+	usage *usage
+}
+
+// decode reads a piece of an answer, or a whole one. An error that the server
+// reports inside becomes a [*serverError].
+func (d *delta) decode(data []byte) error {
+	*d = delta{calls: d.calls[:0]}
+	if text, finish, ok := quickDelta(data); ok {
+		d.text, d.finish = text, finish
+		return nil
+	}
+	return d.decodeSlow(data)
+}
+
+func (d *delta) decodeSlow(data []byte) error {
+	var c chunk
+	if err := json.Unmarshal(data, &c); err != nil {
+		if _, ok := errors.AsType[*json.SyntaxError](err); ok || !bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+			return errNotJSON
+		}
+		return fmt.Errorf("%w: %v", errShape, err)
+	}
+	if len(c.Error) > 0 && string(c.Error) != "null" {
+		return readServerError(data)
+	}
+	if c.Object == "error" {
+		return readServerError(data)
+	}
+	d.usage = c.Usage
+	for i := range c.Choices {
+		if c.Choices[i].Index == 0 {
+			d.take(&c.Choices[i])
+			break
+		}
+	}
+	return nil
+}
+
+func (d *delta) take(c *choice) {
+	m := c.Delta
+	if m == nil {
+		m, d.whole = c.Message, c.Message != nil
+	}
+	d.finish = c.FinishReason
+	if m == nil {
+		return
+	}
+	d.text = string(m.Content) + string(m.Refusal)
+	for _, t := range m.ToolCalls {
+		d.calls = append(d.calls, fragment{
+			index: t.Index, id: t.ID, name: t.Function.Name, arguments: plainArguments(t.Function.Arguments),
+		})
+	}
+	if f := m.FunctionCall; f != nil {
+		d.calls = append(d.calls, fragment{name: f.Name, arguments: plainArguments(f.Arguments)})
+	}
+}

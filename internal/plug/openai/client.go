@@ -1,0 +1,266 @@
+package openai
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// maxAnswer bounds an answer on the wire: 100,000 pieces of 300 bytes, more
+	// than models write or think in one go.
+	maxAnswer = 32 << 20
+	// maxWhole bounds an answer that comes in one, which is held in memory.
+	maxWhole = 8 << 20
+	// maxErrorBody is how much of an error page is read.
+	maxErrorBody = 64 << 10
+	// longestPause caps what a server may ask for with Retry-After: a person is
+	// waiting.
+	longestPause = 10 * time.Second
+	// firstPause is the pause before the second try; it doubles with each.
+	firstPause = 500 * time.Millisecond
+	// tailTimeout is how long we wait for the end of the stream after the model
+	// said that it is finished: for numbers of tokens, and because a connection
+	// is used again only if its answer was read to the end.
+	tailTimeout = 500 * time.Millisecond
+	// drainTimeout is how long we wait for the end of the body after the end of
+	// the stream, to the same purpose. The end of the answer waits for it.
+	drainTimeout = 100 * time.Millisecond
+)
+
+var (
+	errFirstByte = errors.New("the model did not begin to answer in time")
+	errIdle      = errors.New("the model stopped in the middle and stayed silent")
+	errTail      = errors.New("the stream did not end")
+	errTooLong   = errors.New("the answer is too long")
+	errWebPage   = errors.New("a web page came instead of an answer")
+)
+
+// reply is an answer that has begun.
+type reply struct {
+	body   io.Closer
+	in     *bufio.Reader
+	pace   *pace
+	events *events // nil for an answer in one piece
+	over   bool
+}
+
+// next reads the next piece into d; io.EOF is the end.
+func (r *reply) next(d *delta) error {
+	if r.over {
+		return io.EOF
+	}
+	if r.events == nil {
+		r.over = true
+		all, err := io.ReadAll(io.LimitReader(r.in, maxWhole+1))
+		if err != nil {
+			return err
+		}
+		if len(all) > maxWhole {
+			return errTooLong
+		}
+		return d.decode(all)
+	}
+	data, isError, err := r.events.read()
+	switch {
+	case err != nil:
+		return err
+	case bytes.Equal(bytes.TrimSpace(data), doneMark):
+		r.over = true
+		return io.EOF
+	case isError:
+		return readServerError(data)
+	}
+	return d.decode(data)
+}
+
+// close ends the reply. A stream that is over is read to its end first, so that
+// the connection can be used again.
+func (r *reply) close() {
+	if r.over {
+		r.pace.limit(drainTimeout, errTail)
+		_, _ = io.CopyN(io.Discard, r.in, 4<<10)
+	}
+	r.body.Close()
+}
+
+// pace is the body of an answer that may not pause for too long or grow without
+// end. Only waiting for the server counts, not what is done between reads.
+type pace struct {
+	body   io.Reader
+	left   int64
+	idle   time.Duration
+	timer  *time.Timer // stopped unless a Read is running
+	cancel context.CancelCauseFunc
+}
+
+// limit sets how long each of the next reads may take, and what ends it.
+func (p *pace) limit(d time.Duration, why error) {
+	p.idle = d
+	p.timer = time.AfterFunc(d, func() { p.cancel(why) })
+	p.timer.Stop()
+}
+
+func (p *pace) Read(buf []byte) (int, error) {
+	if p.left <= 0 {
+		return 0, errTooLong
+	}
+	p.timer.Reset(p.idle)
+	n, err := p.body.Read(buf)
+	p.timer.Stop()
+	p.left -= int64(n)
+	return n, err
+}
+
+// open asks, as often as is allowed, until an answer begins. What ctx is
+// cancelled with when the server is too slow is the cause of the error.
+func (b *Bot) open(ctx context.Context, cancel context.CancelCauseFunc, body []byte) (*reply, error) {
+	limit := b.settings.firstByte()
+	until := time.Now().Add(limit)
+	timer := time.AfterFunc(limit, func() { cancel(errFirstByte) })
+	defer timer.Stop()
+	for try := 0; ; try++ {
+		r, err := b.try(ctx, cancel, body)
+		if err == nil || ctx.Err() != nil {
+			return r, err
+		}
+		pause, again := b.pause(err, try)
+		if !again || time.Now().Add(pause).After(until) {
+			return nil, err
+		}
+		b.log.Debug("asking the model again", "model", b.settings.Model, "try", try+2, "pause", pause, "error", b.redact(err.Error()))
+		if err := b.sleep(ctx, pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// try asks once.
+func (b *Bot) try(ctx context.Context, cancel context.CancelCauseFunc, body []byte) (*reply, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.at.chat, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream, application/json")
+	b.sign(req)
+	resp, err := b.client.Do(req)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		defer resp.Body.Close()
+		return nil, refusal(resp)
+	}
+	p := &pace{body: resp.Body, left: maxAnswer, cancel: cancel}
+	p.limit(b.settings.firstByte(), errFirstByte)
+	r := &reply{body: resp.Body, in: bufio.NewReader(p), pace: p}
+	first, err := r.in.Peek(1)
+	p.limit(b.settings.idle(), errIdle)
+	if err != nil && err != io.EOF {
+		resp.Body.Close()
+		return nil, unreachable(err)
+	}
+	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); {
+	case kind == "text/html":
+		resp.Body.Close()
+		return nil, errWebPage
+	case kind != "application/json" && string(first) != "{":
+		r.events = newEvents(r.in)
+	}
+	return r, nil
+}
+
+// sign adds the key and the owner's headers.
+func (b *Bot) sign(req *http.Request) {
+	req.Header.Set("User-Agent", "patchbay")
+	if b.settings.APIKey != "" {
+		req.Header.Set("Authorization", "Bearer "+b.settings.APIKey)
+	}
+	for name, value := range b.settings.Headers {
+		req.Header.Set(name, value)
+	}
+}
+
+// unreachableError is a connection that could not be made or broke before the
+// server had answered.
+type unreachableError struct{ err error }
+
+func (e *unreachableError) Error() string { return e.err.Error() }
+func (e *unreachableError) Unwrap() error { return e.err }
+
+// unreachable leaves the address out of the error: it may hold a secret.
+func unreachable(err error) error {
+	if inner, ok := errors.AsType[*url.Error](err); ok {
+		err = inner.Err
+	}
+	return &unreachableError{err}
+}
+
+// refusal makes an error of an answer other than 200.
+func refusal(resp *http.Response) error {
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	e := readServerError(body)
+	e.status = resp.StatusCode
+	e.retryAfter = retryAfter(resp.Header, time.Now())
+	if resp.StatusCode/100 == 3 {
+		if to, err := resp.Location(); err == nil {
+			e.message = "it points to " + to.Scheme + "://" + to.Host + to.Path
+		}
+	}
+	return e
+}
+
+// retryAfter is how long a server asks to wait, negative if it does not say.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms >= 0 && ms < 1e9 {
+		return time.Duration(ms * float64(time.Millisecond))
+	}
+	value := strings.TrimSpace(h.Get("Retry-After"))
+	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds >= 0 && seconds < 1e6 {
+		return time.Duration(seconds * float64(time.Second))
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(at.Sub(now), 0)
+	}
+	return -1
+}
+
+// pause says whether asking again makes sense, and when.
+func (b *Bot) pause(err error, try int) (time.Duration, bool) {
+	if try >= b.settings.retries() {
+		return 0, false
+	}
+	backoff := min(firstPause<<min(try, 5), longestPause)
+	backoff = time.Duration(float64(backoff) * (0.5 + 0.5*b.jitter()))
+	if e, ok := errors.AsType[*serverError](err); ok {
+		if !e.passing() {
+			return 0, false
+		}
+		if e.retryAfter >= 0 {
+			return min(e.retryAfter, longestPause), true
+		}
+		return backoff, true
+	}
+	if e, ok := errors.AsType[*unreachableError](err); ok {
+		return backoff, !lasting(e.err)
+	}
+	return 0, false
+}
+
+// lasting says that an error of the connection will not go away by itself.
+func lasting(err error) bool {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
+		return true
+	}
+	return isTLS(err)
+}

@@ -1,0 +1,224 @@
+package openai
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"patchbay/internal/talk"
+)
+
+const (
+	// maxCause bounds what of a server's error gets into a log, in characters.
+	maxCause = 300
+	// maxMessage bounds it before secrets are taken out, so that none is cut in
+	// two and missed.
+	maxMessage = 4096
+)
+
+// serverError is an error that the server reports, with a status or inside a
+// stream (status 0).
+type serverError struct {
+	status     int
+	message    string
+	kind, code string
+	// retryAfter is how long the server asks to wait, negative if it does not.
+	retryAfter time.Duration
+}
+
+func (e *serverError) Error() string {
+	text := e.message
+	if e.code != "" && !strings.Contains(text, e.code) {
+		text = strings.TrimSpace(text + " (" + e.code + ")")
+	}
+	switch {
+	case e.status == 0:
+		return "the server reports: " + text
+	case text == "":
+		return fmt.Sprintf("status %d %s", e.status, http.StatusText(e.status))
+	}
+	return fmt.Sprintf("status %d: %s", e.status, text)
+}
+
+// passing says that the same question may be answered a moment later.
+func (e *serverError) passing() bool {
+	if e.spent() || e.aboutTools() {
+		return false
+	}
+	return e.status == http.StatusTooManyRequests || e.status >= 500 && e.status != http.StatusNotImplemented
+}
+
+// spent says that the account behind the key has nothing left.
+func (e *serverError) spent() bool {
+	return e.status == http.StatusPaymentRequired || e.code == "insufficient_quota" || e.kind == "insufficient_quota"
+}
+
+// aboutTools says that the server or the model takes no functions, in the words
+// of Ollama ("does not support tools"), llama.cpp ("Unsupported param: tools",
+// "tools param requires --jinja flag"), vLLM (`"auto" tool choice requires
+// --enable-auto-tool-choice`) and OpenRouter ("No endpoints found that support
+// tool use").
+func (e *serverError) aboutTools() bool {
+	switch e.status {
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusInternalServerError, http.StatusNotImplemented:
+	default:
+		return false
+	}
+	text := strings.ToLower(e.message)
+	return strings.Contains(text, "tool") && slices.ContainsFunc(
+		[]string{"support", "require", "not permitted", "not allowed", "unrecognized", "unknown"},
+		func(word string) bool { return strings.Contains(text, word) })
+}
+
+// readServerError understands {"error":{"message":…}}, {"error":"…"},
+// {"message":…}, {"detail":…} and plain text.
+func readServerError(body []byte) *serverError {
+	e := &serverError{retryAfter: -1}
+	var outer map[string]json.RawMessage
+	if json.Unmarshal(body, &outer) != nil {
+		e.message = oneLine(string(body), maxMessage)
+		return e
+	}
+	inner := outer
+	if raw := outer["error"]; len(raw) > 0 && string(raw) != "null" {
+		inner = nil
+		if json.Unmarshal(raw, &inner) != nil {
+			e.message = plainJSON(raw)
+		}
+	}
+	for _, key := range []string{"message", "detail", "error_description"} {
+		if e.message == "" {
+			e.message = plainJSON(inner[key])
+		}
+	}
+	e.kind, e.code = plainJSON(inner["type"]), plainJSON(inner["code"])
+	return e
+}
+
+// plainJSON is a string or any other value as one line.
+func plainJSON(raw json.RawMessage) string {
+	var text string
+	switch {
+	case len(raw) == 0 || string(raw) == "null":
+		return ""
+	case json.Unmarshal(raw, &text) != nil:
+		text = string(raw)
+	}
+	return oneLine(text, maxMessage)
+}
+
+// What people are told, in few words.
+var (
+	sayKey         = talk.Say{Zh: "模型拒绝了我们的密钥", En: "the model refused our key"}
+	saySpent       = talk.Say{Zh: "模型账户没有余额了", En: "the model's account has no credit left"}
+	sayUnknown     = talk.Say{Zh: "找不到这个模型", En: "the model was not found"}
+	sayThrottled   = talk.Say{Zh: "模型太忙了，请稍后再试", En: "the model is too busy, try again in a moment"}
+	sayServer      = talk.Say{Zh: "模型服务出了故障", En: "the model's server has a problem"}
+	sayRefused     = talk.Say{Zh: "模型不接受这条消息", En: "the model did not accept the message"}
+	sayBlind       = talk.Say{Zh: "模型不接受这张图片", En: "the model did not accept the picture"}
+	sayTooMuch     = talk.Say{Zh: "内容太长，模型处理不了", En: "this is too long for the model"}
+	sayUnreachable = talk.Say{Zh: "连不上模型", En: "the model cannot be reached"}
+	sayBroke       = talk.Say{Zh: "与模型的连接断了", En: "the connection to the model broke"}
+	sayGarbled     = talk.Say{Zh: "模型的回答无法读取", En: "the model's answer cannot be read"}
+	sayFiltered    = talk.Say{Zh: "回答被模型的内容审核拦下了", En: "the model's content filter stopped the answer"}
+	sayOutOfLength = talk.Say{Zh: "模型还没开口就用完了字数", En: "the model used up its length before it said anything"}
+	sayBadCommand  = talk.Say{Zh: "模型给设备的指令有误", En: "the model's command for the device makes no sense"}
+)
+
+// failed makes what [Bot.Answer] returns out of what stopped it.
+func (b *Bot) failed(ctx context.Context, turn *talk.Turn, err error) error {
+	if e, ok := errors.AsType[*emitError](err); ok {
+		return e.err
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if f, ok := errors.AsType[*talk.Failure](err); ok {
+		return f
+	}
+	if errors.Is(err, errFirstByte) || errors.Is(err, errIdle) {
+		return talk.Fail(talk.TimedOut, "", err)
+	}
+	say, advice := told(err, len(turn.Images()) > 0 && b.settings.images())
+	cause := b.redact(err.Error())
+	if advice != "" {
+		cause += "; " + advice
+	}
+	f := &talk.Failure{Code: talk.BotFailed, Told: say.In(turn.Lang), Cause: cause}
+	b.log.WarnContext(ctx, "the model failed", "turn", turn.ID, "model", b.settings.Model, "error", cause)
+	return f
+}
+
+// told is what an error is in plain words, and what the owner can do about it.
+func told(err error, pictures bool) (say talk.Say, advice string) {
+	if e, ok := errors.AsType[*serverError](err); ok {
+		return e.told(pictures)
+	}
+	if _, ok := errors.AsType[*unreachableError](err); ok {
+		return sayUnreachable, ""
+	}
+	switch {
+	case errors.Is(err, errWebPage):
+		return sayUnknown, "check base_url"
+	case errors.Is(err, errNotJSON), errors.Is(err, errEventTooLong), errors.Is(err, errTooLong), errors.Is(err, errTooManyCalls), errors.Is(err, errShape):
+		return sayGarbled, ""
+	}
+	return sayBroke, ""
+}
+
+func (e *serverError) told(pictures bool) (talk.Say, string) {
+	text := strings.ToLower(e.message + " " + e.code)
+	switch {
+	case e.spent():
+		return saySpent, "the account behind api_key needs credit"
+	case e.status == http.StatusUnauthorized || e.status == http.StatusForbidden:
+		return sayKey, "check api_key"
+	case e.status == http.StatusTooManyRequests:
+		return sayThrottled, ""
+	case e.status == http.StatusRequestEntityTooLarge || strings.Contains(text, "context_length") || strings.Contains(text, "context length") || strings.Contains(text, "context size"):
+		return sayTooMuch, "a smaller history_tokens leaves more room"
+	case pictures && strings.Contains(text, "image"):
+		return sayBlind, "set images to false if the model cannot see"
+	case e.status == http.StatusNotFound || e.status == http.StatusMethodNotAllowed || e.status/100 == 3:
+		return sayUnknown, "check base_url and model"
+	case e.status == 0 || e.status >= 500:
+		return sayServer, ""
+	}
+	return sayRefused, ""
+}
+
+// keyLike is what looks like a key, or what is left of one after a server has
+// masked a part of it.
+var keyLike = regexp.MustCompile(`(?i)\b(?:bearer\s+|(?:sk|pk|key|api)[-_])[a-z0-9*._~+/=-]{6,}`)
+
+// redact makes a text that came from outside short and free of secrets.
+func (b *Bot) redact(text string) string {
+	for _, secret := range b.secrets {
+		text = strings.ReplaceAll(text, secret, "[hidden]")
+	}
+	return oneLine(keyLike.ReplaceAllString(text, "[hidden]"), maxCause)
+}
+
+func isTLS(err error) bool {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return true
+	}
+	return errors.Is(err, http.ErrSchemeMismatch)
+}

@@ -1,0 +1,51 @@
+package openai
+
+import (
+	"unicode/utf8"
+
+	"patchbay/internal/talk"
+)
+
+// messageOverhead is what a chat template puts around a message (role and
+// separators): three to five tokens with the usual ones.
+const messageOverhead = 4
+
+// estimate guesses how many tokens a text has: one for each character from the
+// Hangul Jamo block upwards (which covers Chinese, Japanese and Korean) and one
+// for every four bytes of anything else, rounded up.
+//
+// The tokenizers in use need 0.6 to 1 token for a Chinese character and one for
+// four English letters, so that this is seldom too low for what people say. It
+// needs no vocabulary and takes a nanosecond per character.
+func estimate(text string) int {
+	const firstWide = 0x1100
+	wide, other := 0, 0
+	for _, r := range text {
+		if r >= firstWide {
+			wide++
+		} else {
+			other += utf8.RuneLen(r)
+		}
+	}
+	return wide + (other+3)/4
+}
+
+// remember picks the newest part of a history that fits in a number of tokens,
+// oldest first. It never begins with the bot, since models and chat templates
+// expect a person to begin, and no message is cut.
+func remember(history []talk.Message, budget int) []talk.Message {
+	first := len(history)
+	for first > 0 {
+		cost := estimate(history[first-1].Text) + messageOverhead
+		if cost > budget {
+			break
+		}
+		budget -= cost
+		first--
+	}
+	kept := history[first:]
+	for len(kept) > 0 && (kept[0].Role != talk.RolePerson || kept[0].Text == "") {
+		kept = kept[1:]
+	}
+	return kept
+}

@@ -1,0 +1,124 @@
+package openai
+
+import (
+	"context"
+	"io"
+)
+
+// sink takes what a model says in one round, in the order in which it says it.
+type sink struct {
+	text  func(string) error
+	calls func([]call) error
+}
+
+// outcome is how a round ended.
+type outcome struct {
+	// finish is the reason the server gave, "" if it gave none.
+	finish string
+	usage  *usage
+}
+
+// round sends one request and passes the answer on. It returns the error of a
+// sink as it is, and otherwise what kept the answer from being complete; ctx's
+// error is not told apart from others.
+func (b *Bot) round(ctx context.Context, body []byte, to sink) (outcome, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r, err := b.open(ctx, cancel, body)
+	if err == nil {
+		defer r.close()
+		in := listener{to: to, reply: r}
+		if err = in.listen(); err == nil {
+			return in.out, nil
+		}
+	}
+	// A limit that was exceeded shows up as a cancelled read.
+	if cause := context.Cause(ctx); cause != nil {
+		if _, ours := err.(*emitError); !ours {
+			err = cause
+		}
+	}
+	return outcome{}, err
+}
+
+// listener goes through one answer.
+type listener struct {
+	to    sink
+	reply *reply
+	think thinking
+	calls calls
+	said  bool
+	out   outcome
+}
+
+func (l *listener) listen() error {
+	var d delta
+	for {
+		err := l.reply.next(&d)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			if l.out.finish != "" {
+				break // the model was finished, only the end of the stream is missing
+			}
+			return err
+		}
+		if err := l.take(&d); err != nil {
+			return err
+		}
+	}
+	return l.finish()
+}
+
+func (l *listener) take(d *delta) error {
+	if d.usage != nil {
+		l.out.usage = d.usage
+	}
+	if d.whole && l.said {
+		d.text = "" // a repetition of all pieces at the end
+	}
+	for _, f := range d.calls {
+		if err := l.calls.add(f); err != nil {
+			return err
+		}
+	}
+	if text := l.think.pass(d.text); text != "" {
+		// Glasses ignore commands after text, so a command that is complete goes
+		// first.
+		if d.whole || l.calls.complete() {
+			if err := l.call(); err != nil {
+				return err
+			}
+		}
+		l.said = true
+		if err := l.to.text(text); err != nil {
+			return err
+		}
+	}
+	if d.finish == "" || l.out.finish != "" {
+		return nil
+	}
+	l.out.finish = d.finish
+	l.reply.pace.limit(tailTimeout, errTail)
+	return l.finish()
+}
+
+// finish passes on what was held back.
+func (l *listener) finish() error {
+	if rest := l.think.rest(); rest != "" {
+		l.think = thinking{state: thinkOver}
+		l.said = true
+		if err := l.to.text(rest); err != nil {
+			return err
+		}
+	}
+	return l.call()
+}
+
+func (l *listener) call() error {
+	if made := l.calls.take(); len(made) > 0 {
+		return l.to.calls(made)
+	}
+	return nil
+}

@@ -1,0 +1,240 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"patchbay/internal/talk"
+)
+
+const (
+	// maxArgument bounds a single argument of a command, in characters: a place
+	// or a title has to fit on the glasses.
+	maxArgument = 200
+	// suggestionsMost is how many next questions glasses show.
+	suggestionsMost = 3
+	// suggestionLength bounds each, in characters.
+	suggestionLength = 60
+)
+
+// toolSuggest is the function by which a model offers next questions.
+const toolSuggest = "suggest_questions"
+
+// tool is a function that a model is offered.
+type tool struct {
+	name string
+	// schema is the element of the request's "tools".
+	schema json.RawMessage
+	// event makes what the asker gets out of a call's arguments.
+	event func(args map[string]any) (talk.Event, error)
+}
+
+// tools are the functions offered in a turn: the device commands that its device
+// can carry out, in the device's order, and suggestions if the owner wants them.
+func (b *Bot) tools(turn *talk.Turn) []tool {
+	if !b.settings.tools() || b.toolless.Load() {
+		return nil
+	}
+	var out []tool
+	for _, command := range turn.Commands {
+		if t, ok := commandTools[command]; ok {
+			out = append(out, t)
+		}
+	}
+	if b.settings.Suggest {
+		out = append(out, suggestTool)
+	}
+	return out
+}
+
+// kinds says whether there are device commands and suggestions among tools.
+func kinds(tools []tool) (device, suggest bool) {
+	for _, t := range tools {
+		if t.name == toolSuggest {
+			suggest = true
+		} else {
+			device = true
+		}
+	}
+	return device, suggest
+}
+
+func find(tools []tool, name string) (tool, bool) {
+	for _, t := range tools {
+		if t.name == name {
+			return t, true
+		}
+	}
+	return tool{}, false
+}
+
+var commandTools = map[string]tool{
+	talk.CommandTakePhoto: commandTool(talk.CommandTakePhoto,
+		"Takes a photo with the camera of the person's device and shows it to you in their next message. "+
+			"Call it when the answer depends on what the person sees or points at and no picture of it was sent.",
+		`{"type":"object","properties":{},"additionalProperties":false}`, noArguments),
+	talk.CommandNavigate: commandTool(talk.CommandNavigate,
+		"Starts or ends navigation on the person's device. Call it when the person wants to be led somewhere or wants navigation to stop.",
+		`{"type":"object","properties":{`+
+			`"action":{"type":"string","enum":["open","close"],"description":"open starts navigation, close ends it"},`+
+			`"poi_name":{"type":"string","description":"the destination as one would type it into a map, in the person's language; needed for open"},`+
+			`"navi_type":{"type":"string","enum":["car","walk","bike"],"description":"how the person travels; car unless they say otherwise"}`+
+			`},"required":["action"],"additionalProperties":false}`, navigateArguments),
+	talk.CommandCalendar: commandTool(talk.CommandCalendar,
+		"Puts an event or a reminder into the person's calendar. Work out the date from the local time that the device reported.",
+		`{"type":"object","properties":{`+
+			`"action":{"type":"string","enum":["create"]},`+
+			`"title":{"type":"string","description":"what it is about, a few words in the person's language"},`+
+			`"start_time":{"type":"string","description":"local time as YYYY-MM-DD HH:mm"},`+
+			`"end_time":{"type":"string","description":"local time as YYYY-MM-DD HH:mm; one hour after the start if left out"}`+
+			`},"required":["action","title","start_time"],"additionalProperties":false}`, calendarArguments),
+	talk.CommandLeave: commandTool(talk.CommandLeave,
+		"Ends this conversation on the person's device. Call it only when the person says that they are done or want to leave.",
+		`{"type":"object","properties":{},"additionalProperties":false}`, noArguments),
+}
+
+var suggestTool = tool{
+	name: toolSuggest,
+	schema: toolSchema(toolSuggest,
+		"Shows short questions that the person may want to ask next. Call it along with your answer, never instead of it.",
+		`{"type":"object","properties":{"questions":{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":3,`+
+			`"description":"questions as the person would ask them, in their language, a few words each"}},`+
+			`"required":["questions"],"additionalProperties":false}`),
+	event: func(args map[string]any) (talk.Event, error) {
+		questions, err := suggestArguments(args)
+		return talk.Suggest(questions...), err
+	},
+}
+
+func commandTool(name, description, parameters string, arguments func(map[string]any) (map[string]string, error)) tool {
+	return tool{
+		name:   name,
+		schema: toolSchema(name, description, parameters),
+		event: func(args map[string]any) (talk.Event, error) {
+			checked, err := arguments(args)
+			return talk.Do(talk.Command{Name: name, Args: checked}), err
+		},
+	}
+}
+
+func toolSchema(name, description, parameters string) json.RawMessage {
+	return json.RawMessage(`{"type":"function","function":{"name":` + strconv.Quote(name) +
+		`,"description":` + strconv.Quote(description) + `,"parameters":` + parameters + `}}`)
+}
+
+func noArguments(map[string]any) (map[string]string, error) { return nil, nil }
+
+func navigateArguments(args map[string]any) (map[string]string, error) {
+	action := strings.ToLower(word(args["action"]))
+	place := word(args["poi_name"])
+	switch action {
+	case "close", "stop", "end", "cancel", "exit":
+		return map[string]string{"action": "close"}, nil
+	case "open", "start", "begin", "":
+	default:
+		return nil, fmt.Errorf("action %q is neither open nor close", action)
+	}
+	if place == "" {
+		return nil, errors.New("poi_name is missing")
+	}
+	return map[string]string{"action": "open", "poi_name": place, "navi_type": naviType(word(args["navi_type"]))}, nil
+}
+
+// naviType is the platform's digit for a way to travel. What it does not know
+// becomes a car, the platform's first: a person who is shown the way by car is
+// better off than one who is shown nothing.
+func naviType(how string) string {
+	switch strings.ToLower(how) {
+	case "1", "walk", "walking", "foot", "on foot", "pedestrian", "步行", "走路":
+		return "1"
+	case "2", "bike", "bicycle", "biking", "cycling", "ride", "riding", "骑行", "骑车", "自行车":
+		return "2"
+	}
+	return "0"
+}
+
+func calendarArguments(args map[string]any) (map[string]string, error) {
+	if action := strings.ToLower(word(args["action"])); action != "" && action != "create" && action != "add" {
+		return nil, fmt.Errorf("action %q is not create", action)
+	}
+	title := word(args["title"])
+	if title == "" {
+		return nil, errors.New("title is missing")
+	}
+	start, ok := wallClock(word(args["start_time"]))
+	if !ok {
+		return nil, errors.New("start_time is not a time")
+	}
+	end, ok := wallClock(word(args["end_time"]))
+	if !ok || !end.After(start) {
+		end = start.Add(time.Hour)
+	}
+	return map[string]string{
+		"action": "create", "title": title,
+		"start_time": start.Format(calendarLayout), "end_time": end.Format(calendarLayout),
+	}, nil
+}
+
+// calendarLayout is "YYYY-MM-DD HH:mm".
+const calendarLayout = "2006-01-02 15:04"
+
+// clockLayouts are the ways models write a time, T already replaced by a space
+// and slashes by dashes. Go accepts a fraction of a second after 05 by itself.
+var clockLayouts = []string{
+	"2006-1-2 15:04", "2006-1-2 15:04:05",
+	"2006-1-2 15:04Z07:00", "2006-1-2 15:04:05Z07:00", "2006-1-2 15:04:05Z0700",
+	"2006-1-2 15:04 Z07:00", "2006-1-2 15:04:05 Z07:00",
+	"2006年1月2日 15:04", "2006年1月2日 15:04:05", "2006年1月2日15:04",
+	"2006-1-2",
+}
+
+// wallClock reads a time as the clock on the wall shows it. A zone is accepted
+// and ignored: the device tells its local time without one, so a model that
+// writes one has made it up. A date alone means its first minute.
+func wallClock(text string) (time.Time, bool) {
+	text = strings.ReplaceAll(text, "/", "-")
+	if i := strings.IndexAny(text, "Tt"); i > 0 {
+		text = text[:i] + " " + text[i+1:]
+	}
+	for _, layout := range clockLayouts {
+		if t, err := time.Parse(layout, text); err == nil {
+			return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), 0, 0, time.UTC), true
+		}
+	}
+	return time.Time{}, false
+}
+
+func suggestArguments(args map[string]any) ([]string, error) {
+	list, ok := args["questions"].([]any)
+	if !ok {
+		list = []any{args["questions"]}
+	}
+	var out []string
+	for _, q := range list {
+		if s, ok := q.(string); ok && len(out) < suggestionsMost {
+			if s = oneLine(s, suggestionLength); s != "" {
+				out = append(out, s)
+			}
+		}
+	}
+	if len(out) == 0 {
+		return nil, errors.New("questions are missing")
+	}
+	return out, nil
+}
+
+// word is an argument as one short line: models write numbers where text is
+// wanted. Anything but text and numbers is "".
+func word(v any) string {
+	switch v := v.(type) {
+	case string:
+		return oneLine(v, maxArgument)
+	case json.Number:
+		return v.String()
+	}
+	return ""
+}

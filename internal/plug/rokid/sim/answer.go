@@ -1,0 +1,385 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"patchbay/internal/talk"
+)
+
+// Event is one event of an answer.
+type Event struct {
+	Name     string        // message or done, or what the server made up
+	Type     string        // answer, tool_call, follow_up or error
+	Text     string        // of answer_stream
+	Command  *talk.Command // of tool_call
+	FollowUp []string
+	Err      string        // of an event of type error
+	Finish   bool          // is_finish
+	At       time.Duration // since the turn was sent
+	Data     string        // the JSON as it came
+}
+
+// Answer is what came of a turn.
+type Answer struct {
+	// Text is what the glasses show: all pieces, one after the other.
+	Text     string
+	Commands []talk.Command
+	FollowUp []string
+	// Err is what an event of type error said. The platform's documents have no
+	// such type, and glasses do not show it.
+	Err      string
+	Comments int // lines that say nothing but that the server is there
+	Pieces   int // events with text in them
+	// First is when the first text or command came, Total when the stream ended,
+	// from the moment the turn was sent. First is 0 if none came.
+	First, Total time.Duration
+	// Finished says that the platform got to know of the end: by a message that
+	// is the last, and by done.
+	Finished bool
+	// Violations are what is wrong with the stream, in words; none if it is as
+	// the platform wants it.
+	Violations []string
+	Raw        []byte // the stream as it came, if that was asked for
+}
+
+// maxViolations bounds what is kept of an endless bad stream.
+const maxViolations = 100
+
+// maxSuggestions is how many next questions the platform shows.
+const maxSuggestions = 3
+
+// reader reads and judges one answer.
+type reader struct {
+	answer    Answer
+	begin     time.Time
+	each      func(Event)
+	messageID string // that has to be echoed, empty if unknown
+	agentID   string
+	text      strings.Builder
+
+	parser   parser
+	events   int
+	finishes int // messages with is_finish
+	dones    int
+	onDone   func() *time.Timer
+	grace    *time.Timer
+}
+
+// newReader makes a reader for the answer to a body. When done has come, onDone
+// starts a clock.
+func newReader(body []byte, each func(Event), onDone func() *time.Timer) *reader {
+	r := &reader{begin: time.Now(), each: each, onDone: onDone}
+	var ids struct {
+		MessageID any `json:"message_id"`
+		AgentID   any `json:"agent_id"`
+	}
+	d := json.NewDecoder(strings.NewReader(string(body)))
+	d.UseNumber()
+	if d.Decode(&ids) == nil {
+		r.messageID, r.agentID = scalar(ids.MessageID), scalar(ids.AgentID)
+	}
+	return r
+}
+
+// scalar is a text, or a number as a text.
+func scalar(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case json.Number:
+		return v.String()
+	}
+	return ""
+}
+
+func (r *reader) stop() {
+	if r.grace != nil {
+		r.grace.Stop()
+	}
+}
+
+func (r *reader) violation(format string, args ...any) {
+	if len(r.answer.Violations) < maxViolations {
+		r.answer.Violations = append(r.answer.Violations, fmt.Sprintf(format, args...))
+	}
+}
+
+// wrong is a violation by the present event.
+func (r *reader) wrong(format string, args ...any) {
+	r.violation("event %d: %s", r.events, fmt.Sprintf(format, args...))
+}
+
+func (r *reader) contentType(header string) {
+	if media, _, err := mime.ParseMediaType(header); err != nil || media != "text/event-stream" {
+		r.violation("Content-Type is %q", header)
+	}
+}
+
+// read reads the stream to its end, for which there is no error.
+func (r *reader) read(body io.Reader, keep bool) error {
+	buf := make([]byte, 4<<10)
+	for total := 0; ; {
+		n, err := body.Read(buf)
+		if keep {
+			r.answer.Raw = append(r.answer.Raw, buf[:n]...)
+		}
+		if total += n; total > maxStream {
+			r.violation("the stream is longer than %d MiB", maxStream>>20)
+			return nil
+		}
+		if err := r.parser.feed(buf[:n], r.event); err != nil {
+			return err
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// finish judges the stream as a whole.
+func (r *reader) finish() {
+	r.answer.Total = time.Since(r.begin)
+	r.answer.Text = r.text.String()
+	r.answer.Comments = r.parser.comments
+	r.answer.Finished = r.finishes > 0 && r.dones > 0
+	if r.parser.unfinished() {
+		r.violation("the stream ends within an event")
+	}
+	if r.finishes != 1 {
+		r.violation("%d messages with is_finish:true", r.finishes)
+	}
+	if r.dones != 1 {
+		r.violation("%d done events", r.dones)
+	}
+}
+
+// event judges one event and adds it to the answer.
+func (r *reader) event(f frame) {
+	r.events++
+	e := Event{Name: f.name, Data: string(f.data), At: time.Since(r.begin)}
+	if r.dones > 0 {
+		r.wrong("%s after done", f.name)
+	}
+	switch {
+	case !utf8.Valid(f.data):
+		r.wrong("not UTF-8")
+	case f.data == nil:
+		r.wrong("no data")
+	}
+	var d object
+	if f.data != nil {
+		if err := json.Unmarshal(f.data, &d.fields); err != nil || d.fields == nil {
+			r.wrong("not a JSON object: %.40q", f.data)
+		}
+	}
+	switch f.name {
+	case "message":
+		if d.fields != nil {
+			r.message(&d, &e)
+		}
+	case "done":
+		r.dones++
+		if r.dones == 1 {
+			r.grace = r.onDone()
+		}
+		if d.fields != nil {
+			r.done(&d, &e)
+		}
+	default:
+		r.wrong("the platform knows no event %q", f.name)
+		if r.answer.Err == "" {
+			r.answer.Err = d.text("message")
+		}
+		e.Err = d.text("message")
+	}
+	for _, complaint := range d.complaints {
+		r.wrong("%s", complaint)
+	}
+	if r.each != nil {
+		r.each(e)
+	}
+}
+
+// message judges a part of the answer.
+func (r *reader) message(d *object, e *Event) {
+	if r.finishes > 0 {
+		r.wrong("a message after the last one")
+	}
+	r.common(d, e)
+	if e.Finish {
+		r.finishes++
+	}
+	switch e.Type {
+	case "answer":
+		e.Text = d.required("answer_stream")
+		if e.Text != "" {
+			r.answer.Pieces++
+			r.text.WriteString(e.Text)
+			r.first(e)
+		}
+	case "tool_call":
+		e.Command = d.command()
+		if e.Command != nil {
+			r.answer.Commands = append(r.answer.Commands, *e.Command)
+			r.first(e)
+		}
+	case "follow_up":
+		e.FollowUp = d.suggestions()
+		r.answer.FollowUp = append(r.answer.FollowUp, e.FollowUp...)
+	}
+}
+
+func (r *reader) first(e *Event) {
+	if r.answer.First == 0 {
+		r.answer.First = e.At
+	}
+}
+
+// done judges the end. Some versions of the app show a text in it once more.
+func (r *reader) done(d *object, e *Event) {
+	r.common(d, e)
+	if !e.Finish {
+		r.wrong("done without is_finish:true")
+	}
+	if d.text("answer_stream") != "" {
+		r.wrong("done has an answer_stream")
+	}
+}
+
+var types = []string{"answer", "tool_call", "follow_up", "error"}
+
+// common judges what all events have. Errors need not have ids, since there may
+// be none to echo.
+func (r *reader) common(d *object, e *Event) {
+	if role := d.required("role"); role != "agent" {
+		r.wrong("role is %q", role)
+	}
+	if e.Type = d.required("type"); !slices.Contains(types, e.Type) {
+		r.wrong("the platform knows no type %q", e.Type)
+	}
+	if e.Type == "error" {
+		e.Err = d.required("message")
+		r.answer.Err = e.Err
+	}
+	r.echo(d, e, "message_id", r.messageID)
+	r.echo(d, e, "agent_id", r.agentID)
+	e.Finish = d.flag("is_finish")
+}
+
+func (r *reader) echo(d *object, e *Event, name, want string) {
+	if _, ok := d.fields[name]; !ok && e.Type == "error" || want == "" {
+		return
+	}
+	if got := d.required(name); got != want {
+		r.wrong("%s is %q and not %q", name, got, want)
+	}
+}
+
+// object is the data of an event, and what is wrong with the fields that were
+// asked for.
+type object struct {
+	fields     map[string]json.RawMessage
+	complaints []string
+}
+
+func (d *object) complain(format string, args ...any) {
+	d.complaints = append(d.complaints, fmt.Sprintf(format, args...))
+}
+
+// required is a text that has to be there.
+func (d *object) required(name string) string {
+	if _, ok := d.fields[name]; !ok {
+		d.complain("no %s", name)
+	}
+	return d.text(name)
+}
+
+func (d *object) text(name string) string {
+	raw, ok := d.fields[name]
+	if !ok {
+		return ""
+	}
+	var s *string
+	if json.Unmarshal(raw, &s) != nil || s == nil {
+		d.complain("%s is no text: %.40s", name, raw)
+		return ""
+	}
+	return *s
+}
+
+func (d *object) flag(name string) bool {
+	var v *bool
+	if json.Unmarshal(d.fields[name], &v) != nil || v == nil {
+		d.complain("%s is neither true nor false", name)
+		return false
+	}
+	return *v
+}
+
+func (d *object) suggestions() []string {
+	var list []string
+	if json.Unmarshal(d.fields["follow_up"], &list) != nil || len(list) == 0 || slices.Contains(list, "") {
+		d.complain("follow_up is no list of questions: %.40s", d.fields["follow_up"])
+		return nil
+	}
+	if len(list) > maxSuggestions {
+		d.complain("%d suggestions", len(list))
+	}
+	return list
+}
+
+// arguments are the fields of a tool_call by command, and the values they can
+// have if not any.
+var arguments = map[string]map[string][]string{
+	talk.CommandTakePhoto: {},
+	talk.CommandNavigate:  {"action": {"open", "close"}, "poi_name": nil, "navi_type": {"0", "1", "2"}},
+	talk.CommandCalendar:  {"action": {"create"}, "title": nil, "start_time": nil, "end_time": nil},
+	talk.CommandLeave:     {},
+}
+
+// command reads tool_call. Its fields handling_required and is_recall, which are
+// in no document, are what some bridges send.
+func (d *object) command() *talk.Command {
+	var call object
+	if json.Unmarshal(d.fields["tool_call"], &call.fields) != nil || call.fields == nil {
+		d.complain("tool_call is no object: %.40s", d.fields["tool_call"])
+		return nil
+	}
+	c := &talk.Command{Name: call.required("command")}
+	known, ok := arguments[c.Name]
+	if !ok {
+		d.complain("the platform knows no command %q", c.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(call.fields)) {
+		value := ""
+		switch name {
+		case "command":
+			continue
+		case "handling_required", "is_recall":
+			value = fmt.Sprint(call.flag(name))
+		default:
+			value = call.text(name)
+			values, has := known[name]
+			if ok && (!has || values != nil && !slices.Contains(values, value)) {
+				d.complain("%s with %s %q", c.Name, name, value)
+			}
+		}
+		if c.Args == nil {
+			c.Args = make(map[string]string)
+		}
+		c.Args[name] = value
+	}
+	d.complaints = append(d.complaints, call.complaints...)
+	return c
+}

@@ -1,0 +1,120 @@
+package sim
+
+import (
+	"bytes"
+	"errors"
+)
+
+// maxEvent bounds one event of a stream, in bytes.
+const maxEvent = 1 << 20
+
+var errEventTooLong = errors.New("an event is longer than 1 MiB")
+
+// frame is one event as it is on the wire. Data is valid until the call to which
+// it is given returns; it is nil if the event has no data line.
+type frame struct {
+	name string // "message" unless the stream says otherwise
+	data []byte
+}
+
+// parser splits a stream of server-sent events, however it is cut, as the
+// standard says: lines end with CR, LF or both, a space after a colon does not
+// count, an event ends with an empty line.
+type parser struct {
+	comments int
+
+	line  []byte
+	cr    bool // the last line ended with CR, and LF may belong to it
+	begun bool // there was a line
+	name  []byte
+	data  []byte
+	open  bool // the event has a name or data
+	lines int  // of data
+}
+
+var byteOrderMark = []byte("\ufeff")
+
+// feed takes in the next bytes and calls each for every event that ends in them.
+// After an error the parser cannot be used any more.
+func (p *parser) feed(b []byte, each func(frame)) error {
+	for len(b) > 0 {
+		if p.cr {
+			p.cr = false
+			if b[0] == '\n' {
+				b = b[1:]
+				continue
+			}
+		}
+		end := bytes.IndexAny(b, "\r\n")
+		if end < 0 {
+			p.line = append(p.line, b...)
+			return p.tooLong()
+		}
+		p.line = append(p.line, b[:end]...)
+		p.cr = b[end] == '\r'
+		b = b[end+1:]
+		if err := p.tooLong(); err != nil {
+			return err
+		}
+		p.take(p.line, each)
+		p.line = p.line[:0]
+	}
+	return nil
+}
+
+func (p *parser) tooLong() error {
+	if len(p.line)+len(p.data) > maxEvent {
+		return errEventTooLong
+	}
+	return nil
+}
+
+// unfinished says that an event or a line has begun and not ended.
+func (p *parser) unfinished() bool { return p.open || len(p.line) > 0 }
+
+func (p *parser) take(line []byte, each func(frame)) {
+	if !p.begun {
+		p.begun = true
+		line = bytes.TrimPrefix(line, byteOrderMark)
+	}
+	if len(line) == 0 {
+		p.dispatch(each)
+		return
+	}
+	if line[0] == ':' {
+		p.comments++
+		return
+	}
+	field, value, _ := bytes.Cut(line, []byte(":"))
+	value = bytes.TrimPrefix(value, []byte(" "))
+	switch string(field) {
+	case "event":
+		p.open = true
+		p.name = append(p.name[:0], value...)
+	case "data":
+		p.open = true
+		if p.lines > 0 {
+			p.data = append(p.data, '\n')
+		}
+		p.data = append(p.data, value...)
+		p.lines++
+	}
+}
+
+func (p *parser) dispatch(each func(frame)) {
+	if !p.open {
+		return
+	}
+	f := frame{name: "message"}
+	if len(p.name) > 0 {
+		f.name = string(p.name)
+	}
+	if p.lines > 0 {
+		f.data = p.data
+		if f.data == nil {
+			f.data = []byte{}
+		}
+	}
+	each(f)
+	p.name, p.data, p.open, p.lines = p.name[:0], p.data[:0], false, 0
+}

@@ -1,0 +1,194 @@
+package test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"patchbay/internal/store"
+	"patchbay/internal/store/storetest"
+)
+
+// What was acknowledged survives kill -9, in the middle of whatever goes on:
+// turns, bindings, new keys and new bots. The server and the commands are killed
+// again and again, and each time everything that was acknowledged is looked for.
+func TestKillLosesNothing(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		p := newPlace(o)
+		p.run(t, "user", "add", "ada")
+		var bot addedBot
+		p.json(t, &bot, "bot", "add", "--name", "parrot", "--kind", "echo", "--set", "shared=true")
+		var key addedKey
+		p.json(t, &key, "key", "add", "--name", "glasses", "--scope", "lingzhu")
+		d := &deeds{t: t, p: p, bot: bot.ID, key: key.Key}
+		for round := range 3 {
+			s := p.serve(t)
+			d.work(s, round)
+			d.check(t)
+		}
+		if len(d.turns) == 0 || len(d.bound) == 0 || len(d.keys) == 0 || len(d.bots) == 0 {
+			t.Fatalf("too little was acknowledged to prove anything: %d turns, %d bindings, %d keys, %d bots", len(d.turns), len(d.bound), len(d.keys), len(d.bots))
+		}
+		t.Logf("nothing lost of %d turns, %d bindings, %d keys, %d bots", len(d.turns), len(d.bound), len(d.keys), len(d.bots))
+	})
+}
+
+// deeds is what was acknowledged.
+type deeds struct {
+	t   *testing.T
+	p   *place
+	bot int64
+	key string
+
+	mu    sync.Mutex
+	turns []string // sessions whose done has come
+	bound []string // wearers
+	keys  []addedKey
+	bots  []addedBot
+}
+
+// work does everything at once until enough has been acknowledged, and kills the
+// server in the middle of the rest.
+func (d *deeds) work(s *server, round int) {
+	stop := make(chan struct{})
+	enough := make(chan struct{}, 1000)
+	var wg sync.WaitGroup
+	loop := func(do func(i int) bool) {
+		wg.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if do(i) {
+					select {
+					case enough <- struct{}{}:
+					default:
+					}
+				}
+			}
+		})
+	}
+	for worker := range 4 {
+		loop(func(i int) bool { return d.turn(s, fmt.Sprintf("s-%d-%d-%d", round, worker, i)) })
+	}
+	loop(func(i int) bool { return d.bind(s, fmt.Sprintf("U-%d-%d", round, i)) })
+	loop(func(i int) bool { return d.addKey(fmt.Sprintf("k-%d-%d", round, i)) })
+	loop(func(i int) bool { return d.addBot(fmt.Sprintf("b-%d-%d", round, i)) })
+	timeout := time.After(30 * time.Second)
+	for range 60 {
+		select {
+		case <-enough:
+		case <-timeout:
+			d.t.Error("hardly anything was acknowledged")
+		}
+	}
+	s.kill()
+	close(stop)
+	wg.Wait()
+}
+
+func (d *deeds) turn(s *server, session string) bool {
+	a, err := s.ask(d.key, question(fmt.Sprint(d.bot), "", session, "你好"), nil)
+	if err != nil || !a.done {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.turns = append(d.turns, session)
+	return true
+}
+
+func (d *deeds) bind(s *server, user string) bool {
+	var inv struct{ Code string }
+	out, err := d.p.try("bind", fmt.Sprint(d.bot), "--json")
+	if err != nil || !decode(out, &inv) {
+		return false
+	}
+	a, err := s.ask(d.key, question("0123456789abcdef0123456789abcdef", user, "1", "绑定 "+inv.Code), nil)
+	if err != nil || !a.done || !strings.HasPrefix(a.text, "绑定成功") {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.bound = append(d.bound, user)
+	return true
+}
+
+// addKey makes a key, after killing a command that makes another: a command that
+// dies half-way must not harm what others do.
+func (d *deeds) addKey(name string) bool {
+	doomed := d.p.command("key", "add", "--name", name+"-doomed", "--scope", "lingzhu")
+	if doomed.Start() == nil {
+		doomed.Process.Kill()
+		doomed.Wait()
+	}
+	var k addedKey
+	out, err := d.p.try("key", "add", "--name", name, "--scope", "lingzhu", "--json")
+	if err != nil || !decode(out, &k) {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.keys = append(d.keys, k)
+	return true
+}
+
+func (d *deeds) addBot(name string) bool {
+	var b addedBot
+	out, err := d.p.try("bot", "add", "--name", name, "--kind", "eyeclaw", "--json")
+	if err != nil || !decode(out, &b) {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.bots = append(d.bots, b)
+	return true
+}
+
+// check looks for everything in the database.
+func (d *deeds) check(t *testing.T) {
+	t.Helper()
+	db := storetest.Open(t, d.p.db)
+	defer db.Close()
+	traces, err := db.Traces.Newest(ctx, "", time.Now().Add(time.Hour), 100_000)
+	must(t, err)
+	traced := map[string]bool{}
+	for _, tr := range traces {
+		traced[tr.Conversation] = true
+	}
+	for _, session := range d.turns {
+		if !traced[session] {
+			t.Errorf("the finished trace of %s is lost", session)
+		}
+	}
+	people, err := db.People.All(ctx)
+	must(t, err)
+	for _, user := range d.bound {
+		if _, err := db.Bindings.Of(ctx, store.Wearer{Publisher: people[0].ID, UserID: user}); err != nil {
+			t.Errorf("the binding of %s: %v", user, err)
+		}
+	}
+	kept, err := db.Keys.ByPerson(ctx, "")
+	must(t, err)
+	ids := map[string]bool{}
+	for _, k := range kept {
+		ids[k.ID] = true
+	}
+	for _, k := range d.keys {
+		if !ids[k.ID] {
+			t.Errorf("the key %s is lost", k.ID)
+		}
+	}
+	for _, b := range d.bots {
+		if _, err := db.Bots.ByNumber(ctx, b.ID); err != nil {
+			t.Errorf("the bot %d: %v", b.ID, err)
+		}
+	}
+}
+
+func decode(text string, into any) bool { return json.Unmarshal([]byte(text), into) == nil }

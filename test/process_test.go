@@ -1,0 +1,227 @@
+// Package test drives the real binary from outside: it is built, started, killed
+// and started again, and talked to as its neighbours talk.
+package test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"patchbay/internal/store"
+	"patchbay/internal/store/storetest"
+)
+
+var binary string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "patchbay-test-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	binary = filepath.Join(dir, "patchbay")
+	build := exec.Command("go", "build", "-o", binary, "patchbay/cmd/patchbay")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+		os.Exit(1)
+	}
+	storetest.Main(m)
+}
+
+var ctx = context.Background()
+
+// place is where an installation lives: a data folder and a database, as its
+// environment variables say.
+type place struct {
+	db  store.Options
+	env []string
+}
+
+func newPlace(o store.Options, env ...string) *place {
+	return &place{db: o, env: append(env, "PATCHBAY_DATA="+o.Folder, "PATCHBAY_DATABASE_URL="+o.URL)}
+}
+
+func (p *place) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(binary, args...)
+	cmd.Env = append(os.Environ(), p.env...)
+	return cmd
+}
+
+// server is a running patchbay serve.
+type server struct {
+	cmd  *exec.Cmd
+	url  string
+	logs *bytes.Buffer
+}
+
+// serve starts a server and waits until it is ready.
+func (p *place) serve(t *testing.T, args ...string) *server {
+	t.Helper()
+	s := &server{cmd: p.command(append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...), logs: new(bytes.Buffer)}
+	stderr, err := s.cmd.StderrPipe()
+	must(t, err)
+	must(t, s.cmd.Start())
+	ready := make(chan string, 1)
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		lines := bufio.NewScanner(io.TeeReader(stderr, s.logs))
+		for lines.Scan() {
+			if line := lines.Text(); strings.Contains(line, "msg=serving") {
+				_, url, _ := strings.Cut(line, "url=")
+				url, _, _ = strings.Cut(url, " ")
+				ready <- url
+			}
+		}
+		close(ready)
+	})
+	t.Cleanup(func() {
+		s.kill()
+		reading.Wait()
+		if t.Failed() {
+			t.Logf("log of %s:\n%s", s.url, tail(s.logs.String(), 4000))
+		}
+	})
+	select {
+	case url, ok := <-ready:
+		if !ok {
+			t.Fatalf("the server ended: %s", s.logs)
+		}
+		s.url = url
+	case <-time.After(60 * time.Second):
+		t.Fatal("the server did not get ready")
+	}
+	return s
+}
+
+// kill ends the server as a power cut does.
+func (s *server) kill() {
+	s.cmd.Process.Kill()
+	s.cmd.Wait()
+}
+
+// stop ends it in an orderly way and returns its exit error.
+func (s *server) stop() error {
+	s.cmd.Process.Signal(os.Interrupt)
+	return s.cmd.Wait()
+}
+
+// run runs a command and returns its output, or fails the test.
+func (p *place) run(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := p.try(args...)
+	if err != nil {
+		t.Fatalf("patchbay %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+func (p *place) try(args ...string) (string, error) {
+	cmd := p.command(args...)
+	var errors bytes.Buffer
+	cmd.Stderr = &errors
+	out, err := cmd.Output()
+	if err != nil {
+		return errors.String(), err
+	}
+	return string(out), nil
+}
+
+// json runs a command with --json and decodes its output.
+func (p *place) json(t *testing.T, into any, args ...string) {
+	t.Helper()
+	out := p.run(t, append(args, "--json")...)
+	if err := json.Unmarshal([]byte(out), into); err != nil {
+		t.Fatalf("patchbay %s: %v in %s", strings.Join(args, " "), err, out)
+	}
+}
+
+type addedKey struct{ ID, Key string }
+
+type addedBot struct {
+	ID       int64  `json:"id"`
+	SDKToken string `json:"sdk_token"`
+}
+
+// question is a body as the platform sends it.
+func question(agent, user, session, text string) string {
+	b, _ := json.Marshal(map[string]any{
+		"metadata": map[string]any{"lang": "zh-CN"}, "agent_id": agent, "user_id": user, "message_id": session,
+		"message": []any{map[string]any{"role": "user", "type": "text", "text": text, "image_url": nil}},
+	})
+	return string(b)
+}
+
+// answer is what glasses got.
+type answer struct {
+	text string
+	done bool
+}
+
+// ask asks as glasses do. It tells each piece to heard, if that is not nil.
+func (s *server) ask(key, body string, heard func(string)) (a answer, err error) {
+	req, err := http.NewRequest(http.MethodPost, s.url+"/sse/rokid", strings.NewReader(body))
+	if err != nil {
+		return a, err
+	}
+	req.Header.Set("Authorization", "Bearer "+key)
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return a, err
+	}
+	defer res.Body.Close()
+	lines := bufio.NewScanner(res.Body)
+	event := ""
+	for lines.Scan() {
+		line := lines.Text()
+		if name, ok := strings.CutPrefix(line, "event: "); ok {
+			event = name
+		}
+		data, ok := strings.CutPrefix(line, "data: ")
+		if !ok {
+			continue
+		}
+		var m struct {
+			Text    string `json:"answer_stream"`
+			Message string `json:"message"`
+		}
+		if err := json.Unmarshal([]byte(data), &m); err != nil {
+			return a, err
+		}
+		if event == "done" {
+			a.done = true
+			continue
+		}
+		a.text += m.Text + m.Message
+		if heard != nil && m.Text != "" {
+			heard(m.Text)
+		}
+	}
+	return a, lines.Err()
+}
+
+func tail(s string, n int) string {
+	if len(s) > n {
+		return s[len(s)-n:]
+	}
+	return s
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
