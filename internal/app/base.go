@@ -70,10 +70,7 @@ func kinds(log *slog.Logger) []board.Kind {
 		},
 		{
 			Name:     "eyeclaw",
-			Connects: true,
-			// The plugin mixes up answers that overlap on one connection, so it
-			// is asked one thing at a time.
-			Limits: board.Limits{Concurrent: 1, Waiting: 3},
+			Connects: true, // its plug says how much a connection can take
 		},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync"
 )
 
 // errClosed answers writes that come after Close.
@@ -19,6 +20,7 @@ const maxBatch = 128
 type committer struct {
 	db    *DB
 	queue chan *write
+	once  sync.Once
 	stop  chan struct{}
 	done  chan struct{}
 }
@@ -61,7 +63,7 @@ func (c *committer) commit(ctx context.Context, do func(context.Context, *sql.Tx
 }
 
 func (c *committer) close() {
-	close(c.stop)
+	c.once.Do(func() { close(c.stop) })
 	<-c.done
 }
 

@@ -181,7 +181,7 @@ func (db *DB) migrate(ctx context.Context) error {
 	return nil
 }
 
-// Close commits what waits and closes the database.
+// Close commits what waits and closes the database. Closing again does nothing.
 func (db *DB) Close() error {
 	db.commits.close()
 	return db.closePools()

@@ -520,3 +520,57 @@ func pngBytes(t testing.TB) []byte {
 	must(t, png.Encode(&b, image.NewGray(image.Rect(0, 0, 8, 8))))
 	return b.Bytes()
 }
+
+// Many answers at a time: every piece of each arrives, once, in order.
+func TestManyAnswersAtOnce(t *testing.T) {
+	answers, pieces := 500, 200
+	if testing.Short() {
+		answers = 50
+	}
+	d := newDoor(t, options{})
+	var want strings.Builder
+	for i := range pieces {
+		fmt.Fprint(&want, i, ",")
+	}
+	bot := d.Script(t, nil, func(_ context.Context, turn *talk.Turn, emit talk.Emit) error {
+		for i := range pieces {
+			if err := emit(talk.Text(fmt.Sprint(i, ","))); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	key := d.keyFor(t, bot.Number)
+	var wg sync.WaitGroup
+	for i := range answers {
+		wg.Go(func() {
+			req, err := http.NewRequest(http.MethodPost, d.url, strings.NewReader(turn(agent, fmt.Sprint("U", i), session, "go", "")))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			req.Header.Set("Authorization", "Bearer "+key)
+			res, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer res.Body.Close()
+			h := listen(t, res.Body)
+			if h.text != want.String() || len(h.events) != pieces+2 {
+				t.Errorf("answer %d: %d events, %.60q…", i, len(h.events), h.text)
+			}
+		})
+	}
+	wg.Wait()
+	traces, err := d.Store.Traces.Newest(ctx, "", time.Now().Add(time.Hour), 1000)
+	must(t, err)
+	for _, tr := range traces {
+		if tr.Outcome != "done" || tr.Pieces != int64(pieces) {
+			t.Errorf("trace %+v", tr)
+		}
+	}
+	if len(traces) != answers {
+		t.Errorf("%d traces of %d answers", len(traces), answers)
+	}
+}

@@ -1,0 +1,167 @@
+package test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Places are found wherever they stand.
+func TestVerbs(t *testing.T) {
+	for text, want := range map[string]string{
+		"nothing, 100%%":           "",
+		"%d before you":            "1d",
+		"%s has %.1f MiB":          "1s 2f",
+		"%[2]s of %[1]d":           "1d 2s",
+		"%[1]s and %[1]s, %[3]s":   "1s 3s",
+		"%[1]d wearers of %s left": "1d 2s",
+	} {
+		if got := strings.Join(verbs(text), " "); got != want {
+			t.Errorf("%q has %q, want %q", text, got, want)
+		}
+	}
+}
+
+// Every sentence that people are told is there in both languages, with the same
+// places to be filled in.
+func TestSentencesInBothLanguages(t *testing.T) {
+	said := 0
+	walk(t, ".go", func(file, text string) {
+		if !code(file) {
+			return
+		}
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, file, text, parser.SkipObjectResolution)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for _, s := range sentences(f) {
+			said++
+			at := fset.Position(s.at)
+			switch {
+			case s.zh == "" || s.en == "":
+				t.Errorf("%s: a talk.Say lacks a language: zh %q, en %q", at, s.zh, s.en)
+			case !slices.Equal(verbs(s.zh), verbs(s.en)):
+				t.Errorf("%s: a talk.Say is filled in differently: zh %v, en %v", at, verbs(s.zh), verbs(s.en))
+			}
+		}
+		// A poem is not told twice.
+		if file == "cmd/patchbay/demo_plugin.go" {
+			return
+		}
+		for _, l := range chineseOutsideSay(f) {
+			t.Errorf("%s: a Chinese sentence without its English, which talk.Say would ask for: %s", fset.Position(l.Pos()), l.Value)
+		}
+	})
+	if said < 100 {
+		t.Errorf("only %d sentences were found", said)
+	}
+}
+
+// sentence is a talk.Say literal.
+type sentence struct {
+	at     token.Pos
+	zh, en string
+}
+
+// sentences finds the talk.Say literals of a file, apart from those that are not
+// made of texts alone.
+func sentences(f *ast.File) []sentence {
+	var list []sentence
+	ast.Inspect(f, func(n ast.Node) bool {
+		c, ok := n.(*ast.CompositeLit)
+		if !ok || !isSay(c.Type) || len(c.Elts) == 0 {
+			return true
+		}
+		s := sentence{at: c.Pos()}
+		for i, e := range c.Elts {
+			into := [...]*string{&s.zh, &s.en}[i]
+			if kv, ok := e.(*ast.KeyValueExpr); ok {
+				e, into = kv.Value, &s.zh
+				if kv.Key.(*ast.Ident).Name == "En" {
+					into = &s.en
+				}
+			}
+			text, ok := constant(e)
+			if !ok {
+				return true
+			}
+			*into = text
+		}
+		list = append(list, s)
+		return true
+	})
+	return list
+}
+
+func isSay(typ ast.Expr) bool {
+	switch typ := typ.(type) {
+	case *ast.Ident:
+		return typ.Name == "Say"
+	case *ast.SelectorExpr:
+		return typ.Sel.Name == "Say"
+	}
+	return false
+}
+
+// constant is the value of a text, or of texts that are added up.
+func constant(e ast.Expr) (string, bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		text, err := strconv.Unquote(e.Value)
+		return text, err == nil
+	case *ast.BinaryExpr:
+		a, okA := constant(e.X)
+		b, okB := constant(e.Y)
+		return a + b, okA && okB
+	}
+	return "", false
+}
+
+var verb = regexp.MustCompile(`%(?:\[(\d+)\])?[-+# 0]*\d*(?:\.\d+)?([a-zA-Z])`)
+
+// verbs are the places to be filled in, by the number of what fills them.
+func verbs(text string) []string {
+	var list []string
+	next := 1
+	for _, m := range verb.FindAllStringSubmatch(strings.ReplaceAll(text, "%%", ""), -1) {
+		if m[1] != "" {
+			next, _ = strconv.Atoi(m[1])
+		}
+		list = append(list, strconv.Itoa(next)+m[2])
+		next++
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// chineseOutsideSay finds sentences in Chinese, which their full stop gives
+// away, that are neither in a talk.Say nor patterns of what people say.
+func chineseOutsideSay(f *ast.File) []*ast.BasicLit {
+	var list []*ast.BasicLit
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CompositeLit:
+			return !isSay(n.Type)
+		case *ast.CallExpr:
+			s, ok := n.Fun.(*ast.SelectorExpr)
+			return !ok || s.Sel.Name != "MustCompile"
+		case *ast.BasicLit:
+			if text, err := strconv.Unquote(n.Value); n.Kind == token.STRING && err == nil && sentenceEnd.MatchString(text) {
+				list = append(list, n)
+			}
+		}
+		return true
+	})
+	return list
+}
+
+// sentenceEnd is a full stop behind a Chinese character: alone, it is
+// punctuation that some code looks for.
+var sentenceEnd = regexp.MustCompile(`\p{Han}[。！？]`)
