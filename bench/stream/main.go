@@ -6,6 +6,9 @@
 //
 //	go run ./bench/stream [-answers 1,50,500] [-pieces 200] [-rounds 3] [-gap 20ms]
 //
+// Answers begin at random moments within one gap, as people do, so that the pieces
+// of different answers do not all come in the same instant.
+//
 // With -gap 0 each bot emits as fast as it can, which measures throughput; with a
 // gap, delay at a steady rate.
 package main
@@ -18,6 +21,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/netip"
@@ -286,10 +290,12 @@ func (s source) Answer(_ context.Context, _ *talk.Turn, emit talk.Emit) error {
 // pause waits between two pieces.
 type pause struct{ tick *time.Ticker }
 
+// newPause waits for a random part of a gap, and then makes the pauses.
 func newPause(gap time.Duration) pause {
 	if gap == 0 {
 		return pause{}
 	}
+	time.Sleep(rand.N(gap))
 	return pause{time.NewTicker(gap)}
 }
 

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -47,6 +49,8 @@ type Registry struct {
 	box    *seal.Box
 	kinds  map[string]Kind
 	shared []func() any
+
+	decoded sync.Map // settingsKey → decoded
 }
 
 // NewRegistry makes a registry. Shared are further settings that bots of every
@@ -157,6 +161,7 @@ func (r *Registry) Change(ctx context.Context, number int64, c Changes) (store.B
 	} else if err != nil {
 		return b, err
 	}
+	b.Version++
 	return b, nil
 }
 
@@ -209,24 +214,50 @@ func (r *Registry) Find(ctx context.Context, owner, ref string) (store.Bot, erro
 }
 
 // Settings decodes a bot's settings, secrets readable, into a struct such as the
-// ones a [Kind] or [NewRegistry] was given.
+// ones a [Kind] or [NewRegistry] was given. What they point to is shared and must
+// not be changed.
 func (r *Registry) Settings(b store.Bot, into any) error {
+	target := reflect.ValueOf(into).Elem()
+	key := settingsKey{b.Number, target.Type()}
+	if have, ok := r.decoded.Load(key); ok && have.(decoded).version == b.Version {
+		target.Set(have.(decoded).value)
+		return nil
+	}
+	if err := r.decode(b, into); err != nil {
+		return fmt.Errorf("bot %d: settings: %w", b.Number, err)
+	}
+	value := reflect.New(target.Type()).Elem()
+	value.Set(target)
+	r.decoded.Store(key, decoded{b.Version, value})
+	return nil
+}
+
+// settingsKey and decoded are the cache of Settings: one entry for each bot and
+// struct, as long as the bot does not change.
+type settingsKey struct {
+	bot int64
+	typ reflect.Type
+}
+
+type decoded struct {
+	version int64
+	value   reflect.Value
+}
+
+func (r *Registry) decode(b store.Bot, into any) error {
 	k, err := r.kind(b.Kind)
 	if err != nil {
 		return err
 	}
 	raw, err := r.shape(k).opened(r.box, b.Settings)
 	if err != nil {
-		return fmt.Errorf("bot %d: %w", b.Number, err)
+		return err
 	}
 	text, err := json.Marshal(raw)
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("bot %d: settings: %w", b.Number, err)
-	}
-	return nil
+	return json.Unmarshal(text, into)
 }
 
 // Shown returns a bot's settings for people to look at, its secrets masked.

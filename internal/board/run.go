@@ -3,6 +3,7 @@ package board
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -64,7 +65,7 @@ func newListener(emit talk.Emit) *listener {
 }
 
 // errTooLate ends a bot that nobody has been waiting for for too long.
-var errTooLate = errors.New("the answer did not come in time to be told later")
+var errTooLate = fmt.Errorf("%w, and the answer did not come in time to be told later", talk.ErrHungUp)
 
 // errNobody ends a bot that still emits after its run is over.
 var errNobody = errors.New("the turn is over")

@@ -57,13 +57,12 @@ func readBindToken(s scanner) (t BindToken, err error) {
 
 // Of finds a wearer's binding.
 func (t Bindings) Of(ctx context.Context, w Wearer) (Binding, error) {
-	return one(t.db.r.QueryRowContext(ctx, `SELECT `+bindingColumns+` FROM bindings WHERE publisher = $1 AND user_id = $2`,
-		w.Publisher, w.UserID), readBinding)
+	return one(ctx, t.db, readBinding, `SELECT `+bindingColumns+` FROM bindings WHERE publisher = $1 AND user_id = $2`, w.Publisher, w.UserID)
 }
 
 // ByBot lists the wearers bound to a bot, oldest first, 1,000 at most.
 func (t Bindings) ByBot(ctx context.Context, bot int64) ([]Binding, error) {
-	return all(ctx, t.db.r, readBinding, `SELECT `+bindingColumns+` FROM bindings WHERE bot = $1 ORDER BY created_at LIMIT 1000`, bot)
+	return all(ctx, t.db, readBinding, `SELECT `+bindingColumns+` FROM bindings WHERE bot = $1 ORDER BY created_at LIMIT 1000`, bot)
 }
 
 // Remove unbinds a wearer.
@@ -90,12 +89,12 @@ func (t Bindings) AddToken(ctx context.Context, bt BindToken) error {
 
 // Token finds an invitation by its id.
 func (t Bindings) Token(ctx context.Context, id string) (BindToken, error) {
-	return one(t.db.r.QueryRowContext(ctx, `SELECT `+tokenColumns+` FROM bind_tokens WHERE id = $1`, id), readBindToken)
+	return one(ctx, t.db, readBindToken, `SELECT `+tokenColumns+` FROM bind_tokens WHERE id = $1`, id)
 }
 
 // TokenByHash finds an invitation by the hash of its token or of its code.
 func (t Bindings) TokenByHash(ctx context.Context, hash string) (BindToken, error) {
-	return one(t.db.r.QueryRowContext(ctx, `SELECT `+tokenColumns+` FROM bind_tokens WHERE token_hash = $1 OR code_hash = $2`, hash, hash), readBindToken)
+	return one(ctx, t.db, readBindToken, `SELECT `+tokenColumns+` FROM bind_tokens WHERE token_hash = $1 OR code_hash = $2`, hash, hash)
 }
 
 // Redeem uses an invitation up and binds the wearer, both or neither. It

@@ -87,18 +87,18 @@ func (t Bots) MarkSeen(ctx context.Context, numbers []int64, at time.Time) error
 
 // ByNumber finds a bot.
 func (t Bots) ByNumber(ctx context.Context, number int64) (Bot, error) {
-	return one(t.db.r.QueryRowContext(ctx, `SELECT `+botColumns+` FROM bots WHERE number = $1`, number), readBot)
+	return one(ctx, t.db, readBot, `SELECT `+botColumns+` FROM bots WHERE number = $1`, number)
 }
 
 // ByTokenHash finds the bot that connects with the token of this hash.
 func (t Bots) ByTokenHash(ctx context.Context, hash string) (Bot, error) {
-	return one(t.db.r.QueryRowContext(ctx, `SELECT `+botColumns+` FROM bots WHERE token_hash = $1`, hash), readBot)
+	return one(ctx, t.db, readBot, `SELECT `+botColumns+` FROM bots WHERE token_hash = $1`, hash)
 }
 
 // ByOwner lists an owner's bots by number; an empty owner means everybody's.
 // It lists 1,000 at most.
 func (t Bots) ByOwner(ctx context.Context, owner string) ([]Bot, error) {
-	return all(ctx, t.db.r, readBot, `SELECT `+botColumns+` FROM bots WHERE $1 = '' OR owner = $1 ORDER BY number LIMIT 1000`, owner)
+	return all(ctx, t.db, readBot, `SELECT `+botColumns+` FROM bots WHERE $1 = '' OR owner = $1 ORDER BY number LIMIT 1000`, owner)
 }
 
 func nullString(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }

@@ -34,7 +34,7 @@ func readExchange(s scanner) (e Exchange, err error) {
 
 // Last returns the newest n exchanges of a conversation, oldest first.
 func (t Conversations) Last(ctx context.Context, bot int64, person, conversation string, n int) ([]Exchange, error) {
-	return all(ctx, t.db.r, readExchange, `SELECT `+exchangeColumns+` FROM (
+	return all(ctx, t.db, readExchange, `SELECT `+exchangeColumns+` FROM (
 		SELECT `+exchangeColumns+` FROM exchanges WHERE bot = $1 AND person = $2 AND conversation = $3 ORDER BY at DESC, turn DESC LIMIT $4
 	) newest ORDER BY at, turn`, bot, person, conversation, n)
 }
@@ -42,7 +42,7 @@ func (t Conversations) Last(ctx context.Context, bot int64, person, conversation
 // Unheard returns the answers of a bot that wait to be told to a person, oldest
 // first, 3 at most.
 func (t Conversations) Unheard(ctx context.Context, bot int64, person string) ([]Exchange, error) {
-	return all(ctx, t.db.r, readExchange, `SELECT `+exchangeColumns+` FROM exchanges
+	return all(ctx, t.db, readExchange, `SELECT `+exchangeColumns+` FROM exchanges
 		WHERE bot = $1 AND person = $2 AND unheard ORDER BY at, turn LIMIT 3`, bot, person)
 }
 
@@ -78,8 +78,7 @@ func (t Conversations) KeepRest(ctx context.Context, bot int64, person, rest str
 
 // Rest returns what KeepRest kept since the given time, or "".
 func (t Conversations) Rest(ctx context.Context, bot int64, person string, since time.Time) (string, error) {
-	rest, err := one(t.db.r.QueryRowContext(ctx, `SELECT rest FROM pages WHERE bot = $1 AND person = $2 AND at > $3`, bot, person, millis(since)),
-		func(s scanner) (text string, err error) { return text, s.Scan(&text) })
+	rest, err := one(ctx, t.db, func(s scanner) (text string, err error) { return text, s.Scan(&text) }, `SELECT rest FROM pages WHERE bot = $1 AND person = $2 AND at > $3`, bot, person, millis(since))
 	if err == ErrNotFound {
 		return "", nil
 	}

@@ -53,12 +53,12 @@ func (t Keys) Add(ctx context.Context, k Key) error {
 
 // ByHash finds the key with the secret of this hash, whatever its state.
 func (t Keys) ByHash(ctx context.Context, hash string) (Key, error) {
-	return one(t.db.r.QueryRowContext(ctx, `SELECT `+keyColumns+` FROM keys WHERE hash = $1`, hash), readKey)
+	return one(ctx, t.db, readKey, `SELECT `+keyColumns+` FROM keys WHERE hash = $1`, hash)
 }
 
 // ByPerson lists a person's keys, oldest first; an empty person means everybody's.
 func (t Keys) ByPerson(ctx context.Context, person string) ([]Key, error) {
-	return all(ctx, t.db.r, readKey, `SELECT `+keyColumns+` FROM keys WHERE $1 = '' OR person = $1 ORDER BY created_at, id LIMIT 1000`, person)
+	return all(ctx, t.db, readKey, `SELECT `+keyColumns+` FROM keys WHERE $1 = '' OR person = $1 ORDER BY created_at, id LIMIT 1000`, person)
 }
 
 // Revoke ends a key for good. A key that has ended already keeps its time.

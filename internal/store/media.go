@@ -25,11 +25,10 @@ func (t Media) Add(ctx context.Context, tokenHash string, p Picture, now time.Ti
 
 // Get finds a picture that has not expired.
 func (t Media) Get(ctx context.Context, tokenHash string, now time.Time) (Picture, error) {
-	return one(t.db.r.QueryRowContext(ctx, `SELECT mime, data, expires_at FROM media WHERE token_hash = $1 AND expires_at > $2`, tokenHash, millis(now)),
-		func(s scanner) (p Picture, err error) {
-			var expires int64
-			err = s.Scan(&p.MIME, &p.Data, &expires)
-			p.Expires = fromMillis(expires)
-			return p, err
-		})
+	return one(ctx, t.db, func(s scanner) (p Picture, err error) {
+		var expires int64
+		err = s.Scan(&p.MIME, &p.Data, &expires)
+		p.Expires = fromMillis(expires)
+		return p, err
+	}, `SELECT mime, data, expires_at FROM media WHERE token_hash = $1 AND expires_at > $2`, tokenHash, millis(now))
 }

@@ -41,15 +41,15 @@ func (t People) SetPassword(ctx context.Context, id, hash string) error {
 
 // ByName finds a person by name.
 func (t People) ByName(ctx context.Context, name string) (Person, error) {
-	return one(t.db.r.QueryRowContext(ctx, `SELECT `+personColumns+` FROM people WHERE name = $1`, name), readPerson)
+	return one(ctx, t.db, readPerson, `SELECT `+personColumns+` FROM people WHERE name = $1`, name)
 }
 
 // ByID finds a person by id.
 func (t People) ByID(ctx context.Context, id string) (Person, error) {
-	return one(t.db.r.QueryRowContext(ctx, `SELECT `+personColumns+` FROM people WHERE id = $1`, id), readPerson)
+	return one(ctx, t.db, readPerson, `SELECT `+personColumns+` FROM people WHERE id = $1`, id)
 }
 
 // All lists everybody by name, 1,000 at most.
 func (t People) All(ctx context.Context) ([]Person, error) {
-	return all(ctx, t.db.r, readPerson, `SELECT `+personColumns+` FROM people ORDER BY name LIMIT 1000`)
+	return all(ctx, t.db, readPerson, `SELECT `+personColumns+` FROM people ORDER BY name LIMIT 1000`)
 }

@@ -18,6 +18,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -65,6 +66,8 @@ type DB struct {
 	w, r    *sql.DB // for SQLite w is one connection, for PostgreSQL both are one pool
 	dialect string
 	commits *committer
+
+	statements sync.Map // query → *sql.Stmt on r
 }
 
 // Open opens the database, brings its tables up to date, and starts the group
@@ -265,14 +268,23 @@ func translate(err error) error {
 type scanner interface{ Scan(...any) error }
 
 // one reads a single row; none is ErrNotFound.
-func one[T any](row *sql.Row, read func(scanner) (T, error)) (T, error) {
-	v, err := read(row)
+func one[T any](ctx context.Context, db *DB, read func(scanner) (T, error), query string, args ...any) (T, error) {
+	st, err := db.prepared(ctx, query)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	v, err := read(st.QueryRowContext(ctx, args...))
 	return v, translate(err)
 }
 
 // all reads every row.
-func all[T any](ctx context.Context, db *sql.DB, read func(scanner) (T, error), query string, args ...any) ([]T, error) {
-	rows, err := db.QueryContext(ctx, query, args...)
+func all[T any](ctx context.Context, db *DB, read func(scanner) (T, error), query string, args ...any) ([]T, error) {
+	st, err := db.prepared(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := st.QueryContext(ctx, args...)
 	if err != nil {
 		return nil, translate(err)
 	}
@@ -286,6 +298,24 @@ func all[T any](ctx context.Context, db *sql.DB, read func(scanner) (T, error), 
 		out = append(out, v)
 	}
 	return out, rows.Err()
+}
+
+// prepared is the statement of a reading query, which is parsed once: parsing
+// takes longer than running it. The queries are constants of this package, so
+// that there are only as many as the source has.
+func (db *DB) prepared(ctx context.Context, query string) (*sql.Stmt, error) {
+	if st, ok := db.statements.Load(query); ok {
+		return st.(*sql.Stmt), nil
+	}
+	st, err := db.r.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, translate(err)
+	}
+	if was, loaded := db.statements.LoadOrStore(query, st); loaded {
+		st.Close()
+		return was.(*sql.Stmt), nil
+	}
+	return st, nil
 }
 
 // millis is how a time is kept.

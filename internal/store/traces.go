@@ -88,12 +88,12 @@ func (t Traces) FinishLate(ctx context.Context, turn string, late time.Duration,
 
 // ByTurn finds the trace of one turn.
 func (t Traces) ByTurn(ctx context.Context, turn string) (Trace, error) {
-	return one(t.db.r.QueryRowContext(ctx, `SELECT `+traceColumns+` FROM traces WHERE turn = $1`, turn), readTrace)
+	return one(ctx, t.db, readTrace, `SELECT `+traceColumns+` FROM traces WHERE turn = $1`, turn)
 }
 
 // Newest lists an owner's newest traces (everybody's for an empty owner) that
 // began before the given time, newest first.
 func (t Traces) Newest(ctx context.Context, owner string, before time.Time, limit int) ([]Trace, error) {
-	return all(ctx, t.db.r, readTrace, `SELECT `+traceColumns+` FROM traces WHERE ($1 = '' OR owner = $1) AND at < $2 ORDER BY at DESC, turn DESC LIMIT $3`,
+	return all(ctx, t.db, readTrace, `SELECT `+traceColumns+` FROM traces WHERE ($1 = '' OR owner = $1) AND at < $2 ORDER BY at DESC, turn DESC LIMIT $3`,
 		owner, millis(before), limit)
 }
