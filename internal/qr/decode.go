@@ -54,7 +54,13 @@ var turns = make(chan struct{}, atOnce)
 // It gives up after [Budget], which starts when one of a few turns is free, or
 // when ctx ends. The error is or wraps [ErrNotImage], [ErrTooLarge], [ErrNoCode]
 // or the context's. It is safe for concurrent use and never panics.
-func Decode(ctx context.Context, data []byte) ([]string, error) {
+func Decode(ctx context.Context, data []byte) (texts []string, err error) {
+	defer func() {
+		// The last resort: no photo is worth the program.
+		if p := recover(); p != nil {
+			texts, err = nil, fmt.Errorf("%w: %v", ErrNoCode, p)
+		}
+	}()
 	select {
 	case turns <- struct{}{}:
 		defer func() { <-turns }()
@@ -63,7 +69,7 @@ func Decode(ctx context.Context, data []byte) ([]string, error) {
 	}
 	within, cancel := context.WithTimeout(ctx, Budget)
 	defer cancel()
-	texts, err := decode(within, data)
+	texts, err = decode(within, data)
 	if err != nil && ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -114,8 +120,9 @@ func unpack(ctx context.Context, data []byte) (m image.Image, err error) {
 }
 
 // hurried ends reading when the context does. The decoders know no contexts, and
-// a few megabytes of progressive JPEG can keep one busy for minutes. It hands
-// out small pieces so that decoders that buffer come back often.
+// a few megabytes of progressive JPEG can keep one busy for minutes: a scan over
+// all of the picture takes 33 bytes. It hands out pieces of about that size so
+// that decoders come back after each scan.
 type hurried struct {
 	ctx context.Context
 	r   io.Reader
@@ -125,5 +132,5 @@ func (h *hurried) Read(p []byte) (int, error) {
 	if err := h.ctx.Err(); err != nil {
 		return 0, err
 	}
-	return h.r.Read(p[:min(len(p), 4096)])
+	return h.r.Read(p[:min(len(p), 64)])
 }

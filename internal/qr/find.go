@@ -7,19 +7,18 @@ import (
 	"slices"
 
 	"github.com/makiuchi-d/gozxing"
-	"github.com/makiuchi-d/gozxing/qrcode/decoder"
-	"github.com/makiuchi-d/gozxing/qrcode/detector"
 )
 
-// A QR code is found by the three squares in its corners. gozxing knows how to
-// check such a square and how to read a code between three of them, but its own
-// search compares all squares with all others three deep, and takes one guess.
-// Somebody could draw a picture of ten thousand squares, and a page of text and
-// icons leads the one guess astray. So the search is ours: bounded, and with
-// several guesses.
+// A QR code is found by the squares in three of its corners: black, white, black,
+// white, black in the widths 1:1:3:1:1 across the middle, in every direction.
+//
+// gozxing has a search for them too, but it compares all squares with all others
+// three deep (somebody could send a picture of ten thousand squares), takes one
+// guess (a page of text and icons leads it astray), and expects a code that is
+// seen almost from the front. So the search is ours; reading is gozxing's.
 const (
-	// maxCorners bounds the squares that a picture is searched for; each new one
-	// is compared with those before it.
+	// maxCorners bounds the squares that are looked for in one picture. Each one
+	// that is seen is compared with those known already.
 	maxCorners = 300
 	// keptCorners bounds the squares that are combined with one another:
 	// 40 make 9,880 triples.
@@ -33,83 +32,156 @@ const (
 	ctxRows = 64
 )
 
-// readCodes reads the codes in a black and white picture, without repeats. None
-// is not an error.
-func readCodes(ctx context.Context, m *gozxing.BitMatrix) []string {
-	var texts []string
-	used := map[*detector.FinderPattern]bool{}
-	for _, t := range triples(corners(ctx, m)) {
-		if ctx.Err() != nil {
-			break
-		}
-		if used[t.a] || used[t.b] || used[t.c] {
-			continue // a square belongs to one code
-		}
-		if text := t.read(m); text != "" {
-			used[t.a], used[t.b], used[t.c] = true, true, true
-			if !slices.Contains(texts, text) {
-				texts = append(texts, text)
-			}
-		}
-	}
-	return texts
+// corner is the middle of a square that may be a corner of a code.
+type corner struct {
+	x, y   float64
+	module float64 // the width of a module there, in pixels; too large if the code is turned
+	seen   int     // in how many rows
 }
 
-// corners are the squares that may be corners of codes: black, white, black,
-// white, black in the widths 1:1:3:1:1, in all directions.
-func corners(ctx context.Context, m *gozxing.BitMatrix) []*detector.FinderPattern {
-	f := detector.NewFinderPatternFinder(m, nil)
-	width := m.GetWidth()
-	for y := rowStep - 1; y < m.GetHeight(); y += rowStep {
+// GetX and GetY make a corner known to gozxing.
+func (c *corner) GetX() float64 { return c.x }
+func (c *corner) GetY() float64 { return c.y }
+
+// corners are the likeliest ones in a picture, those seen most often first.
+func corners(ctx context.Context, m *gozxing.BitMatrix) []*corner {
+	var found []*corner
+	for y := rowStep - 1; y < m.GetHeight() && len(found) < maxCorners; y += rowStep {
 		if y/rowStep%ctxRows == 0 && ctx.Err() != nil {
 			break
 		}
-		cornersInRow(f, m, y, width)
-		if len(f.GetPossibleCenters()) >= maxCorners {
-			break
-		}
+		found = cornersInRow(found, m, y)
 	}
-	found := f.GetPossibleCenters()
-	slices.SortStableFunc(found, func(a, b *detector.FinderPattern) int { return b.GetCount() - a.GetCount() })
+	slices.SortStableFunc(found, func(a, b *corner) int { return b.seen - a.seen })
 	return found[:min(len(found), keptCorners)]
 }
 
 // cornersInRow looks at five neighbouring runs of one colour at a time.
-func cornersInRow(f *detector.FinderPatternFinder, m *gozxing.BitMatrix, y, width int) {
-	var runs [5]int // the last five, the newest at the end
-	black := false
+func cornersInRow(found []*corner, m *gozxing.BitMatrix, y int) []*corner {
+	var last runs
+	black, width := false, m.GetWidth()
 	for x := 0; x <= width; x++ {
 		now := x < width && m.Get(x, y)
 		if now == black && x < width {
-			runs[4]++
+			last[4]++
 			continue
 		}
-		if black && detector.FinderPatternFinder_foundPatternCross(runs[:]) {
-			f.HandlePossibleCenter(runs[:], y, x)
+		if black && last.square(0.5) {
+			middle := x - last[4] - last[3] - (last[2]+1)/2
+			if c := confirm(m, middle, y, last.total()); c != nil {
+				found = add(found, c)
+			}
 		}
-		copy(runs[:], runs[1:])
-		runs[4] = 1
+		copy(last[:], last[1:])
+		last[4] = 1
 		black = now
 	}
+	return found
 }
 
-// triple is three squares that may belong to one code.
+// add counts a corner that was seen before, or keeps a new one.
+func add(found []*corner, c *corner) []*corner {
+	for _, f := range found {
+		if math.Abs(f.x-c.x) <= f.module && math.Abs(f.y-c.y) <= f.module &&
+			math.Abs(f.module-c.module) <= max(1, f.module/2) {
+			n := float64(f.seen)
+			f.x, f.y, f.module = (f.x*n+c.x)/(n+1), (f.y*n+c.y)/(n+1), (f.module*n+c.module)/(n+1)
+			f.seen++
+			return found
+		}
+	}
+	return append(found, c)
+}
+
+// confirm looks up and down from a place in the middle of five runs that look
+// right from left to right, then from left to right again from the middle of
+// what it found, then along a diagonal.
+func confirm(m *gozxing.BitMatrix, x, y, across int) *corner {
+	const flattest = 2 // how much wider than high a tilted square may look
+	down, ok := look(m, x, y, 0, 1, flattest*across)
+	if !ok || !down.square(0.5) || down.total()*flattest < across {
+		return nil
+	}
+	cy := down.middle(y)
+	over, ok := look(m, x, int(cy), 1, 0, flattest*across)
+	if !ok || !over.square(0.5) {
+		return nil
+	}
+	cx := over.middle(x)
+	falling, ok := look(m, int(cx), int(cy), 1, 1, flattest*across)
+	if !ok || !falling.square(0.75) {
+		if rising, ok := look(m, int(cx), int(cy), 1, -1, flattest*across); !ok || !rising.square(0.75) {
+			return nil
+		}
+	}
+	return &corner{x: cx, y: cy, module: float64(over.total()+down.total()) / 14, seen: 1}
+}
+
+// runs are the lengths of five neighbouring runs of one colour, in pixels. In
+// what look returns, run 5 is the part of the middle one before the start.
+type runs [6]int
+
+func (r *runs) total() int { return r[0] + r[1] + r[2] + r[3] + r[4] }
+
+// square says whether the runs are in the ratio 1:1:3:1:1, give or take a part
+// of a module for each of the five modules' worth.
+func (r *runs) square(tolerance float64) bool {
+	total := r.total()
+	if total < 7 || r[0] == 0 || r[1] == 0 || r[2] == 0 || r[3] == 0 || r[4] == 0 {
+		return false
+	}
+	module := float64(total) / 7
+	off := module * tolerance
+	near := func(n int, modules float64) bool { return math.Abs(float64(n)-modules*module) < off*modules }
+	return near(r[0], 1) && near(r[1], 1) && near(r[2], 3) && near(r[3], 1) && near(r[4], 1)
+}
+
+// middle is the coordinate of the middle, when looking started from a pixel.
+func (r *runs) middle(from int) float64 {
+	return float64(from-r[5]) + float64(r[2])/2
+}
+
+// look measures the five runs along a line, from a black pixel in the middle
+// one. It fails beyond limit pixels in a run, at the edge of the picture, or if
+// the pixel is white.
+func look(m *gozxing.BitMatrix, x, y, dx, dy, limit int) (r runs, ok bool) {
+	before, ok1 := lookOneWay(m, x-dx, y-dy, -dx, -dy, limit)
+	after, ok2 := lookOneWay(m, x, y, dx, dy, limit)
+	r = runs{before[2], before[1], before[0] + after[0], after[1], after[2], before[0]}
+	return r, ok1 && ok2 && after[0] > 0
+}
+
+// lookOneWay measures the rest of the black run, the white one, the black one.
+func lookOneWay(m *gozxing.BitMatrix, x, y, dx, dy, limit int) (r [3]int, ok bool) {
+	w, h := m.GetWidth(), m.GetHeight()
+	for i := range r {
+		for x >= 0 && y >= 0 && x < w && y < h && m.Get(x, y) == (i != 1) {
+			if r[i]++; r[i] > limit {
+				return r, false
+			}
+			x, y = x+dx, y+dy
+		}
+	}
+	return r, r[2] > 0
+}
+
+// triple is three corners that may belong to one code.
 type triple struct {
-	a, b, c *detector.FinderPattern // ordered as they came
-	odd     float64                 // how far from a right angle with equal legs; 0 is perfect
+	a, b, c *corner
+	odd     float64 // how far from a right angle with equal legs; 0 is perfect
 }
 
-// Bounds of what perspective makes of a code whose corner squares are equal and
-// stand at a right angle.
+// Bounds of what a code looks like whose corner squares are equal and stand at a
+// right angle, when it is tilted.
 const (
-	maxSizeRatio = 2.0 // between the sizes of two squares
-	maxOdd       = 1.2
-	minModules   = 21 - 7 - 4  // between the middles of two corners of the smallest code
-	maxModules   = 177 - 7 + 40 // of the largest
+	maxRatio   = 2.2                 // between the widths of modules at two corners
+	maxOdd     = 1.3                 // of triple.odd
+	minModules = (21 - 7) / 2        // between two corners of the smallest code; a turned code's module looks up to 1.4 times its width, a tilted one's legs are shorter
+	maxModules = (177 - 7) * 13 / 10 // of the largest
 )
 
 // triples are the likeliest combinations, best first.
-func triples(found []*detector.FinderPattern) []triple {
+func triples(found []*corner) []triple {
 	var out []triple
 	for i, a := range found {
 		for j, b := range found[:i] {
@@ -130,18 +202,17 @@ func triples(found []*detector.FinderPattern) []triple {
 	return out[:min(len(out), maxGuesses)]
 }
 
-func similar(a, b *detector.FinderPattern) bool {
-	s, t := a.GetEstimatedModuleSize(), b.GetEstimatedModuleSize()
-	return s < t*maxSizeRatio && t < s*maxSizeRatio
+func similar(a, b *corner) bool {
+	return a.module < b.module*maxRatio && b.module < a.module*maxRatio
 }
 
 // plausible judges the shape and sets odd.
 func (t *triple) plausible() bool {
-	size := (t.a.GetEstimatedModuleSize() + t.b.GetEstimatedModuleSize() + t.c.GetEstimatedModuleSize()) / 3
-	sides := []float64{squared(t.a, t.b), squared(t.b, t.c), squared(t.c, t.a)}
+	module := (t.a.module + t.b.module + t.c.module) / 3
+	sides := []float64{square(distance(t.a, t.b)), square(distance(t.b, t.c)), square(distance(t.c, t.a))}
 	slices.Sort(sides)
 	short, leg, long := sides[0], sides[1], sides[2]
-	if short < square(minModules*size/1.5) || leg > square(maxModules*size) {
+	if short < square(minModules*module) || leg > square(maxModules*module) {
 		return false
 	}
 	t.odd = (math.Abs(long-2*leg) + math.Abs(long-2*short)) / long
@@ -150,28 +221,4 @@ func (t *triple) plausible() bool {
 
 func square(x float64) float64 { return x * x }
 
-func squared(a, b *detector.FinderPattern) float64 {
-	return square(a.GetX()-b.GetX()) + square(a.GetY()-b.GetY())
-}
-
-// read is the text of the code between the three squares, or nothing.
-func (t *triple) read(m *gozxing.BitMatrix) (text string) {
-	// gozxing is a faithful port of a library that relies on exceptions for what
-	// lies outside of arrays.
-	defer func() {
-		if recover() != nil {
-			text = ""
-		}
-	}()
-	bl, tl, tr := gozxing.ResultPoint_OrderBestPatterns(t.a, t.b, t.c)
-	found, err := detector.NewDetector(m).ProcessFinderPatternInfo(detector.NewFinderPatternInfo(
-		bl.(*detector.FinderPattern), tl.(*detector.FinderPattern), tr.(*detector.FinderPattern)))
-	if err != nil {
-		return ""
-	}
-	res, err := decoder.NewDecoder().Decode(found.GetBits(), nil)
-	if err != nil {
-		return ""
-	}
-	return res.GetText()
-}
+func distance(a, b *corner) float64 { return math.Hypot(a.x-b.x, a.y-b.y) }

@@ -244,35 +244,6 @@ func (g *grey) negative() *grey {
 	return out
 }
 
-// stretched spreads the luminances over the whole range, leaving out the
-// darkest and the lightest hundredth.
-func (g *grey) stretched() *grey {
-	var count [256]int
-	for _, v := range g.pix {
-		count[v]++
-	}
-	out := len(g.pix) / 100
-	low, high := 0, 255
-	for n := count[low]; n <= out && low < 255; n += count[low] {
-		low++
-	}
-	for n := count[high]; n <= out && high > low; n += count[high] {
-		high--
-	}
-	if high-low < 2 || (low == 0 && high == 255) {
-		return g
-	}
-	var to [256]byte
-	for v := range to {
-		to[v] = byte(min(max((v-low)*255/(high-low), 0), 255))
-	}
-	res := newGrey(g.w, g.h)
-	for i, v := range g.pix {
-		res.pix[i] = to[v]
-	}
-	return res
-}
-
 // blurred averages each pixel with its neighbours within radius, in both
 // directions.
 func (g *grey) blurred(radius int) *grey {
@@ -292,37 +263,18 @@ func (g *grey) blurred(radius int) *grey {
 	return out
 }
 
-// median replaces each pixel by the median of the 3×3 pixels around it, which
-// removes specks and keeps edges.
-func (g *grey) median() *grey {
-	if g.w < 3 || g.h < 3 {
+// sharpened exaggerates, by a strength of 1 and more, how each pixel differs from
+// its surroundings.
+func (g *grey) sharpened(radius, strength int) *grey {
+	out := g.blurred(radius)
+	if out == g {
 		return g
 	}
-	out := newGrey(g.w, g.h)
-	copy(out.pix, g.pix)
-	for y := 1; y < g.h-1; y++ {
-		a, b, c, to := g.row(y-1), g.row(y), g.row(y+1), out.row(y)
-		for x := 1; x < g.w-1; x++ {
-			to[x] = median9(a[x-1], a[x], a[x+1], b[x-1], b[x], b[x+1], c[x-1], c[x], c[x+1])
-		}
+	for i, mean := range out.pix {
+		v := int(g.pix[i])
+		out.pix[i] = byte(min(max(v+strength*(v-int(mean)), 0), 255))
 	}
 	return out
-}
-
-// median9 sorts three columns, then needs only the largest of the smallest, the
-// middle of the middles and the smallest of the largest.
-func median9(a, b, c, d, e, f, g, h, i byte) byte {
-	a, b, c = sort3(a, b, c)
-	d, e, f = sort3(d, e, f)
-	g, h, i = sort3(g, h, i)
-	_, m, _ := sort3(b, e, h)
-	_, res, _ := sort3(max(a, d, g), m, min(c, f, i))
-	return res
-}
-
-func sort3(a, b, c byte) (byte, byte, byte) {
-	lo, hi := min(a, b), max(a, b)
-	return min(lo, c), max(lo, min(hi, c)), max(hi, c)
 }
 
 // sums is a summed-area table: the sum over any rectangle in four reads.

@@ -273,3 +273,50 @@ func asGIF(t testing.TB, m image.Image) []byte {
 	}
 	return b.Bytes()
 }
+
+// randomScene is a photo as it may come: some are beyond reading.
+func randomScene(i uint64) scene {
+	r := rand.New(rand.NewPCG(i, 99))
+	u := func(a, b float64) float64 { return a + (b-a)*r.Float64() }
+	logu := func(a, b float64) float64 { return math.Exp(u(math.Log(a), math.Log(b))) }
+	s := scene{seed: i}
+	sizes := []image.Point{{1280, 960}, {1280, 960}, {1280, 960}, {960, 1280}, {640, 480}, {2016, 1512}}
+	size := sizes[r.IntN(len(sizes))]
+	s.w, s.h = size.X, size.Y
+	mods := 33.0
+	if r.IntN(3) == 0 {
+		s.text = "3qk9VYxT0cM7hJwLr2uZ8A"
+		mods = 25
+	}
+	s.side = logu(3.2*mods, 0.75*float64(min(s.w, s.h)))
+	s.turn = u(0, 360)
+	if r.IntN(3) == 0 {
+		s.turn = u(-8, 8)
+	}
+	if r.IntN(2) == 0 {
+		s.pitch, s.yaw = u(-40, 40), u(-40, 40)
+	}
+	m := s.side / mods
+	lim := float64(min(s.w, s.h))/2 - s.side*0.7
+	if lim > 0 {
+		s.offX, s.offY = u(-lim, lim), u(-lim, lim)
+	}
+	s.bright = logu(.12, 1)
+	s.black = u(.01, .35)
+	s.noise = u(0, 12) * math.Sqrt(s.bright)
+	if r.IntN(2) == 0 {
+		s.blur = u(0, min(6, .55*m))
+	}
+	if r.IntN(2) == 0 {
+		s.moire = u(0, .35)
+	}
+	if r.IntN(2) == 0 {
+		s.fall = u(0, .7)
+	}
+	if r.IntN(4) == 0 {
+		s.glare = u(0, .8)
+	}
+	s.dark = r.IntN(4) == 0
+	s.encode = asJPEG(30 + r.IntN(60))
+	return s
+}

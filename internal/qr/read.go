@@ -1,0 +1,171 @@
+package qr
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"github.com/makiuchi-d/gozxing"
+	"github.com/makiuchi-d/gozxing/qrcode/decoder"
+	"github.com/makiuchi-d/gozxing/qrcode/detector"
+)
+
+// readCodes reads the codes in a black and white picture, without repeats. None
+// is not an error.
+func readCodes(ctx context.Context, m *gozxing.BitMatrix) []string {
+	var texts []string
+	used := map[*corner]bool{}
+	for _, t := range triples(corners(ctx, m)) {
+		if ctx.Err() != nil {
+			break
+		}
+		if used[t.a] || used[t.b] || used[t.c] {
+			continue // a corner belongs to one code
+		}
+		if text := t.read(m); text != "" {
+			used[t.a], used[t.b], used[t.c] = true, true, true
+			if !slices.Contains(texts, text) {
+				texts = append(texts, text)
+			}
+		}
+	}
+	return texts
+}
+
+// read is the text of the code between the three corners, or nothing.
+func (t *triple) read(m *gozxing.BitMatrix) (text string) {
+	// gozxing is a faithful port of a library that relies on exceptions for what
+	// lies outside of arrays.
+	defer func() {
+		if recover() != nil {
+			text = ""
+		}
+	}()
+	bl, tl, tr := gozxing.ResultPoint_OrderBestPatterns(t.a, t.b, t.c)
+	f := &frame{m: m, bl: bl.(*corner), tl: tl.(*corner), tr: tr.(*corner)}
+	for _, size := range f.sizes() {
+		if text := f.readSize(size); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// frame is three corners of a code whose roles are known.
+type frame struct {
+	m          *gozxing.BitMatrix
+	bl, tl, tr *corner
+}
+
+// maxLegs is how much two counts of the modules along equal sides may differ.
+const maxLegs = 1.4
+
+// sizes are the likeliest numbers of modules along a side, best first.
+func (f *frame) sizes() []int {
+	right, down := f.modules(f.tl, f.tr), f.modules(f.tl, f.bl)
+	if !(right < down*maxLegs && down < right*maxLegs) { // also if one is not a number
+		return nil
+	}
+	between := (right + down) / 2
+	nearest := 4*int(math.Round((between+7-17)/4)) + 17
+	next := nearest + 4
+	if between+7 < float64(nearest) {
+		next = nearest - 4
+	}
+	var out []int
+	for _, n := range []int{nearest, next} {
+		if n >= 21 && n <= 177 {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// modules is how many modules lie between the middles of two corners. The width
+// of a module changes on the way if the code is tilted.
+func (f *frame) modules(a, b *corner) float64 {
+	wa, wb := f.width(a, b), f.width(b, a)
+	switch {
+	case math.IsNaN(wa):
+		wa = wb
+	case math.IsNaN(wb):
+		wb = wa
+	}
+	return distance(a, b) * (7/wa + 7/wb) / 2
+}
+
+// width measures the square around a along the line to b, in pixels.
+func (f *frame) width(a, b *corner) float64 {
+	d := distance(a, b)
+	dx, dy := (b.x-a.x)/d, (b.y-a.y)/d
+	return f.edge(a, dx, dy) + f.edge(a, -dx, -dy)
+}
+
+// edge is the distance from the middle of a square to its outer edge: through
+// black, white, black.
+func (f *frame) edge(c *corner, dx, dy float64) float64 {
+	const step = 0.25
+	limit := 8 * c.module
+	at := 0.0
+	for _, black := range []bool{true, false, true} {
+		for f.m.Get(int(c.x+dx*at), int(c.y+dy*at)) == black {
+			if at += step; at > limit {
+				return math.NaN()
+			}
+		}
+	}
+	return at
+}
+
+// readSize reads the code, supposing its size. The fourth corner has no square of
+// its own, but most codes have a small one near it that tells how the code is
+// tilted. The first thing that looks like it may be something else.
+func (f *frame) readSize(size int) string {
+	tried := map[gozxing.ResultPoint]bool{}
+	if size > 21 {
+		for _, modules := range []float64{4, 8, 16} {
+			p := f.alignment(size, modules)
+			if p == nil || tried[*p] {
+				continue
+			}
+			tried[*p] = true
+			if text := f.decode(size, p); text != "" {
+				return text
+			}
+		}
+	}
+	return f.decode(size, nil)
+}
+
+// alignment looks for the small square near the fourth corner, within some
+// modules of where it would be if the code were not tilted.
+func (f *frame) alignment(size int, modules float64) *detector.AlignmentPattern {
+	// It is three modules closer to the first corner than a large square would be.
+	part := 1 - 3/float64(size-7)
+	x := f.tl.x + part*(f.tr.x+f.bl.x-2*f.tl.x)
+	y := f.tl.y + part*(f.tr.y+f.bl.y-2*f.tl.y)
+	module := (distance(f.tl, f.tr) + distance(f.tl, f.bl)) / 2 / float64(size-7)
+	reach := modules * module
+	left, right := max(0, int(x-reach)), min(f.m.GetWidth()-1, int(x+reach))
+	top, bottom := max(0, int(y-reach)), min(f.m.GetHeight()-1, int(y+reach))
+	if float64(right-left) < 3*module || float64(bottom-top) < 3*module {
+		return nil
+	}
+	p, err := detector.NewAlignmentPatternFinder(f.m, left, top, right-left, bottom-top, module, nil).Find()
+	if err != nil {
+		return nil
+	}
+	return p
+}
+
+func (f *frame) decode(size int, p *detector.AlignmentPattern) string {
+	bits, err := detector.Detector_sampleGrid(f.m, detector.Detector_createTransform(f.tl, f.tr, f.bl, p, size), size)
+	if err != nil {
+		return ""
+	}
+	res, err := decoder.NewDecoder().Decode(bits, nil)
+	if err != nil {
+		return ""
+	}
+	return res.GetText()
+}
