@@ -61,21 +61,21 @@ func (p *place) command(args ...string) *exec.Cmd {
 
 // server is a running patchbay serve.
 type server struct {
-	cmd  *exec.Cmd
-	url  string
-	logs *bytes.Buffer
+	cmd     *exec.Cmd
+	url     string
+	logs    *bytes.Buffer
+	reading *sync.WaitGroup
 }
 
 // serve starts a server and waits until it is ready.
 func (p *place) serve(t *testing.T, args ...string) *server {
 	t.Helper()
-	s := &server{cmd: p.command(append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...), logs: new(bytes.Buffer)}
+	s := &server{cmd: p.command(append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...), logs: new(bytes.Buffer), reading: new(sync.WaitGroup)}
 	stderr, err := s.cmd.StderrPipe()
 	must(t, err)
 	must(t, s.cmd.Start())
 	ready := make(chan string, 1)
-	var reading sync.WaitGroup
-	reading.Go(func() {
+	s.reading.Go(func() {
 		lines := bufio.NewScanner(io.TeeReader(stderr, s.logs))
 		for lines.Scan() {
 			if line := lines.Text(); strings.Contains(line, "msg=serving") {
@@ -88,9 +88,8 @@ func (p *place) serve(t *testing.T, args ...string) *server {
 	})
 	t.Cleanup(func() {
 		s.kill()
-		reading.Wait()
 		if t.Failed() {
-			t.Logf("log of %s:\n%s", s.url, tail(s.logs.String(), 4000))
+			t.Logf("log of %s:\n%s", s.url, tail(s.log(), 4000))
 		}
 	})
 	select {
@@ -109,6 +108,12 @@ func (p *place) serve(t *testing.T, args ...string) *server {
 func (s *server) kill() {
 	s.cmd.Process.Kill()
 	s.cmd.Wait()
+}
+
+// log is all that the server logged; it waits for its end.
+func (s *server) log() string {
+	s.reading.Wait()
+	return s.logs.String()
 }
 
 // stop ends it in an orderly way and returns its exit error.
