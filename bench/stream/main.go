@@ -4,13 +4,12 @@
 // handler that writes the same events is measured in the same rounds, turn about,
 // since a machine's speed drifts.
 //
-//	go run ./bench/stream [-answers 1,50,500] [-pieces 200] [-rounds 3] [-gap 20ms]
+//	go run ./bench/stream [-answers 1,50,500] [-pieces 200] [-rounds 3] [-gap 100ms] [-ramp 2s]
 //
-// Answers begin at random moments within one gap, as people do, so that the pieces
-// of different answers do not all come in the same instant.
-//
-// With -gap 0 each bot emits as fast as it can, which measures throughput; with a
-// gap, delay at a steady rate.
+// With a gap between the pieces it measures delay at a steady rate. The questions
+// come at random moments during -ramp, as people's do; with -ramp 0 they all come
+// in the same instant, and the delays show what it costs to begin them. With
+// -gap 0 each bot emits as fast as it can, which measures throughput.
 package main
 
 import (
@@ -48,11 +47,12 @@ import (
 
 func main() {
 	answers := flag.String("answers", "1,50,500", "answers at a time, separated by commas")
-	pieces := flag.Int("pieces", 200, "pieces an answer")
+	pieces := flag.Int("pieces", 100, "pieces an answer")
 	rounds := flag.Int("rounds", 3, "rounds; each measures every server once")
-	gap := flag.Duration("gap", 20*time.Millisecond, "pause between two pieces of an answer; 0 for none")
+	gap := flag.Duration("gap", 100*time.Millisecond, "pause between two pieces of an answer; 0 for none")
+	ramp := flag.Duration("ramp", 2*time.Second, "time over which the questions come")
 	flag.Parse()
-	if err := run(os.Stdout, *answers, load{pieces: *pieces, gap: *gap}, *rounds); err != nil {
+	if err := run(os.Stdout, *answers, load{pieces: *pieces, gap: *gap, ramp: *ramp}, *rounds); err != nil {
 		fmt.Fprintln(os.Stderr, "stream:", err)
 		os.Exit(1)
 	}
@@ -61,7 +61,7 @@ func main() {
 // load is what each round puts on a server.
 type load struct {
 	answers, pieces int
-	gap             time.Duration
+	gap, ramp       time.Duration
 }
 
 // result is what one round measured.
@@ -81,7 +81,7 @@ func run(out io.Writer, answers string, l load, rounds int) error {
 	defer bare.stop()
 
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(out, "%d pieces an answer, %v between them, %d rounds\n", l.pieces, l.gap, rounds)
+	fmt.Fprintf(out, "%d pieces an answer, %v between them, questions within %v, %d rounds\n", l.pieces, l.gap, l.ramp, rounds)
 	fmt.Fprintln(table, "answers\tserver\tp50\tp99\tmax\tpieces/s\twrong\t")
 	for _, field := range strings.Split(answers, ",") {
 		if l.answers, err = strconv.Atoi(strings.TrimSpace(field)); err != nil {
@@ -134,7 +134,12 @@ func (t *target) round(l load) (result, error) {
 	start := time.Now()
 	var wg sync.WaitGroup
 	for i := range l.answers {
-		wg.Go(func() { results[i], errs[i] = t.listen(client, l, i) })
+		wg.Go(func() {
+			if l.ramp > 0 {
+				time.Sleep(rand.N(l.ramp))
+			}
+			results[i], errs[i] = t.listen(client, l, i)
+		})
 	}
 	wg.Wait()
 	sum := result{took: time.Since(start)}
@@ -290,12 +295,10 @@ func (s source) Answer(_ context.Context, _ *talk.Turn, emit talk.Emit) error {
 // pause waits between two pieces.
 type pause struct{ tick *time.Ticker }
 
-// newPause waits for a random part of a gap, and then makes the pauses.
 func newPause(gap time.Duration) pause {
 	if gap == 0 {
 		return pause{}
 	}
-	time.Sleep(rand.N(gap))
 	return pause{time.NewTicker(gap)}
 }
 
