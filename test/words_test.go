@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -62,6 +63,16 @@ func TestSentencesInBothLanguages(t *testing.T) {
 	if said < 100 {
 		t.Errorf("only %d sentences were found", said)
 	}
+}
+
+// sentencesOf finds the talk.Say literals of one file of the repository.
+func sentencesOf(t *testing.T, file string) []sentence {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, file), nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sentences(f)
 }
 
 // sentence is a talk.Say literal.

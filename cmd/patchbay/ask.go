@@ -150,7 +150,8 @@ func (a *answer) line(l api.Line) error {
 	case l.Event == nil || a.sh.json:
 		return nil
 	}
-	return a.event(*l.Event)
+	a.event(*l.Event)
+	return nil
 }
 
 func failure(l api.Line) error {
@@ -160,7 +161,7 @@ func failure(l api.Line) error {
 	return fmt.Errorf("%s (%s)", l.Error, l.Failure)
 }
 
-func (a *answer) event(e talk.Event) error {
+func (a *answer) event(e talk.Event) {
 	switch e.Kind {
 	case talk.KindText:
 		a.words(e.Text)
@@ -176,7 +177,6 @@ func (a *answer) event(e talk.Event) error {
 			a.sh.printf("? %s\n", s)
 		}
 	}
-	return nil
 }
 
 func (a *answer) words(text string) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 
 	"github.com/alecthomas/kong"
@@ -31,7 +30,7 @@ var (
 )
 
 // Run reads the settings as serve would.
-func (c *configCheckCmd) Run(_ context.Context, sh *shell) error {
+func (c *configCheckCmd) Run(sh *shell) error {
 	settings, origins, err := config.Load(config.Sources{File: c.Config, Env: sh.env, Flags: given(c.Settings)})
 	if sh.json {
 		return c.report(sh, settings, origins, err)

@@ -22,7 +22,7 @@ type simulateGlassesCmd struct {
 	Key       string `help:"The agent's AK: a key with scope lingzhu." placeholder:"KEY"`
 	UserID    string `name:"user-id" help:"The wearer's id at the platform; without it, somebody new." placeholder:"ID"`
 	AgentID   string `name:"agent-id" help:"The agent's id at the platform, or the number of a bot; without it, an id like the platform's." placeholder:"ID"`
-	Lang      string `help:"Language that the glasses tell." placeholder:"TAG" default:"zh-CN"`
+	Lang      string `help:"Language that the glasses tell; zh-CN unless given." placeholder:"TAG" default:"zh-CN"`
 	Image     string `help:"What the camera sees when a photo is wanted; without it, a lake at sunset." placeholder:"FILE"`
 	Save      string `help:"Folder in which photos are kept as they are sent." placeholder:"DIR"`
 	Verbose   bool   `short:"v" help:"Also show every event as it came, and timings."`
@@ -181,10 +181,10 @@ func (w *wearer) hear(show *answer) func(sim.Event) {
 		}
 		show.words(e.Text)
 		if e.Command != nil {
-			show.event(talk.Do(*e.Command)) //nolint:errcheck // printing does not fail
+			show.event(talk.Do(*e.Command))
 		}
 		if len(e.FollowUp) > 0 {
-			show.event(talk.Suggest(e.FollowUp...)) //nolint:errcheck // as above
+			show.event(talk.Suggest(e.FollowUp...))
 		}
 	}
 }

@@ -81,6 +81,9 @@ func TestScenes(t *testing.T) {
 	for i, s := range scenes {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
+			if raceDetector && i%8 != 0 {
+				t.Skip("one goroutine and much arithmetic: takes minutes with the race detector")
+			}
 			s.seed = uint64(i)
 			s = s.defaults()
 			got, err := decode(context.Background(), s.photo(t))
@@ -95,6 +98,9 @@ func TestScenes(t *testing.T) {
 // the plan must not get worse at it.
 func TestRandomScenes(t *testing.T) {
 	const scenes, mustRead = 40, 35
+	if raceDetector || testing.Short() {
+		t.Skip("takes long")
+	}
 	read := make(chan string, scenes)
 	t.Run("all", func(t *testing.T) {
 		for i := range scenes {

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"patchbay/internal/store/storetest"
+)
+
+func TestMain(m *testing.M) { storetest.Main(m) }
+
+// TestCommandsOnPostgreSQL goes once through everything that touches the
+// database, with its address in the environment and as a flag.
+func TestCommandsOnPostgreSQL(t *testing.T) {
+	address := storetest.Postgres(t).URL
+	d := newDesk(t)
+	d.ok("user", "add", "ada", "--database-url", address)
+	d.env = append(d.env, "PATCHBAY_DATABASE_URL="+address)
+	d.ok("bot", "add", "--name", "parrot", "--kind", "echo")
+	d.ok("key", "add", "--name", "glasses", "--scope", "lingzhu")
+	var inv invitation
+	d.json(&inv, "bind", "parrot")
+	if got := d.ok("ask", "parrot", "hello", "--conversation", "c"); got != "hello\n" {
+		t.Errorf("answered %q", got)
+	}
+	d.serve()
+	if got := d.ok("ask", "parrot", "hello again"); got != "hello again\n" {
+		t.Errorf("answered %q", got)
+	}
+	var view botView
+	d.json(&view, "bot", "show", "parrot")
+	if len(view.Traces) != 2 || view.Online == nil {
+		t.Errorf("the bot is %+v", view)
+	}
+	want(t, d.examine(exitOK), "database", good, "postgres")
+	d.failing(exitFailed, "", []string{"serve", "--demo"}, "--demo keeps its data in a folder of its own")
+	wrong := strings.Replace(address, "patchbay_", "nothing_", 1)
+	d.failing(exitFailed, "", []string{"user", "list", "--database-url", wrong}, "does not exist")
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package qr
+
+const raceDetector = true

@@ -1,0 +1,210 @@
+// Command check runs every check that the project has, in order, and says how
+// each went:
+//
+//	go run ./test/check                      everything
+//	go run ./test/check -short               without what is slow, for between two edits
+//	go run ./test/check -run ./internal/...  only these packages
+//	go run ./test/check -fuzz 60s            and every fuzz test for that long
+//
+// With only Go installed everything that can run runs, and what is missing is
+// named. With CI=true in the environment something missing is a failure.
+//
+// The last line is the count, of tests and of the other steps together. The exit
+// code is 1 if anything failed.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// options are what the command line says.
+type options struct {
+	short    bool
+	fuzz     time.Duration
+	packages []string
+	ci       bool // something missing is a failure
+}
+
+// whole says that all packages are checked, and so the whole program.
+func (o options) whole() bool { return len(o.packages) == 1 && o.packages[0] == "./..." }
+
+func main() {
+	var o options
+	var run string
+	flag.BoolVar(&o.short, "short", false, "leave out slow tests, the race detector and the search for known vulnerabilities")
+	flag.DurationVar(&o.fuzz, "fuzz", 0, "also run every fuzz test for `TIME`")
+	flag.StringVar(&run, "run", "./...", "check only these `PACKAGES`, separated by spaces")
+	flag.Parse()
+	o.packages = strings.Fields(run)
+	o.ci = os.Getenv("CI") == "true"
+	if flag.NArg() > 0 || len(o.packages) == 0 || o.fuzz < 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := enterRoot(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "check:", err)
+		os.Exit(1)
+	}
+	begin := time.Now()
+	r := &report{out: os.Stdout}
+	check(ctx, o, r)
+	r.end(time.Since(begin))
+	if r.total.failed > 0 || ctx.Err() != nil {
+		stop()
+		os.Exit(1)
+	}
+}
+
+// check runs the steps in order. A step that fails does not keep the later ones
+// from running: one look at the report then shows all there is to do.
+func check(ctx context.Context, o options, r *report) {
+	tests := testOptions{options: o}
+	r.step(ctx, "gofmt", checkFormat)
+	r.step(ctx, "go vet", func(ctx context.Context) result {
+		return command(ctx, "", nil, "go", append([]string{"vet"}, o.packages...)...)
+	})
+	r.step(ctx, "staticcheck", func(ctx context.Context) result {
+		return command(ctx, "", nil, "go", append([]string{"tool", "-modfile=tools/go.mod", "staticcheck"}, o.packages...)...)
+	})
+	if o.whole() && !o.short {
+		r.step(ctx, "govulncheck", checkVulnerabilities)
+	}
+	if o.whole() {
+		r.step(ctx, "static binary", checkBinary)
+	}
+	r.step(ctx, "PostgreSQL", o.need(postgres))
+	for _, folder := range peers() {
+		r.step(ctx, "npm ci "+folder, func(ctx context.Context) result { return o.installPeer(ctx, folder) })
+	}
+	if !o.short {
+		r.step(ctx, "C compiler", func(ctx context.Context) result {
+			res := o.need(compiler)(ctx)
+			tests.race = res.state == passed
+			return res
+		})
+	}
+	runTests(ctx, tests, r)
+	if o.fuzz > 0 {
+		runFuzz(ctx, o, r)
+	}
+}
+
+// enterRoot makes the folder of go.mod the working directory.
+func enterRoot(ctx context.Context) error {
+	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	if err != nil {
+		return fmt.Errorf("go env: %w", err)
+	}
+	mod := strings.TrimSpace(string(out))
+	if filepath.Base(mod) != "go.mod" {
+		return fmt.Errorf("run this inside the checkout")
+	}
+	return os.Chdir(filepath.Dir(mod))
+}
+
+// state is how a step ended.
+type state string
+
+const (
+	passed  state = "ok"
+	failed  state = "FAILED"
+	skipped state = "skipped"
+)
+
+// result is what a step came to.
+type result struct {
+	state state
+	note  string // a few words on the same line
+	more  string // what the programs said, for a step that failed
+}
+
+// report writes what happened and counts it.
+type report struct {
+	out   io.Writer
+	total count
+	bad   []string // names of the steps that failed
+}
+
+// count is of tests, or of steps.
+type count struct{ passed, failed, skipped int }
+
+func (c count) String() string {
+	return fmt.Sprintf("%d passed, %d failed, %d skipped", c.passed, c.failed, c.skipped)
+}
+
+func (c *count) add(s state) {
+	switch s {
+	case passed:
+		c.passed++
+	case failed:
+		c.failed++
+	case skipped:
+		c.skipped++
+	}
+}
+
+// step runs one step and reports it. After an interrupt it does nothing.
+func (r *report) step(ctx context.Context, name string, run func(context.Context) result) {
+	if ctx.Err() != nil {
+		return
+	}
+	begin := time.Now()
+	res := run(ctx)
+	if ctx.Err() != nil {
+		res = result{state: failed, note: "interrupted"}
+	}
+	r.total.add(res.state)
+	if res.state == failed {
+		r.bad = append(r.bad, name)
+	}
+	r.line(name, time.Since(begin), res)
+}
+
+func (r *report) line(name string, took time.Duration, res result) {
+	fmt.Fprintf(r.out, "%-34s %-8s %7.1fs", name, res.state, took.Seconds())
+	if res.note != "" {
+		fmt.Fprintf(r.out, "  %s", res.note)
+	}
+	fmt.Fprintln(r.out)
+	if res.more != "" {
+		fmt.Fprintln(r.out, indent(res.more))
+	}
+}
+
+// end writes the last lines.
+func (r *report) end(took time.Duration) {
+	fmt.Fprintf(r.out, "\n%s\n", took.Round(100*time.Millisecond))
+	if len(r.bad) > 0 {
+		fmt.Fprintf(r.out, "failed: %s\n", strings.Join(r.bad, ", "))
+	}
+	fmt.Fprintln(r.out, r.total)
+}
+
+func indent(text string) string {
+	return "    " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    ")
+}
+
+// command runs a program in a folder (empty: here), with additions to the
+// environment.
+func command(ctx context.Context, folder string, env []string, name string, args ...string) result {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = folder
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return result{state: failed, note: err.Error(), more: string(out)}
+	}
+	return result{state: passed}
+}

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+)
+
+// testLimit ends a package whose tests hang.
+const testLimit = "20m"
+
+// testOptions say how tests are run.
+type testOptions struct {
+	options
+	race bool
+}
+
+func (o testOptions) args() []string {
+	args := []string{"test", "-json", "-timeout", testLimit}
+	if o.race {
+		args = append(args, "-race")
+	}
+	if o.short {
+		args = append(args, "-short")
+	}
+	return append(args, o.packages...)
+}
+
+// runTests runs the tests and reports each package.
+func runTests(ctx context.Context, o testOptions, r *report) {
+	if ctx.Err() != nil {
+		return
+	}
+	args := o.args()
+	fmt.Fprintln(r.out, "go", strings.Join(slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "-json" }), " "))
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Env = os.Environ()
+	if o.race {
+		cmd.Env = append(cmd.Env, "CGO_ENABLED=1")
+	}
+	err := runJSON(cmd, newTally(r))
+	switch {
+	case ctx.Err() != nil:
+		r.total.failed++
+		r.bad = append(r.bad, "interrupted")
+	case err != nil && r.total.failed == 0:
+		// The go command itself has failed and said why on standard error.
+		r.total.failed++
+		r.bad = append(r.bad, "go test: "+err.Error())
+	}
+}
+
+// runJSON runs a go command and gives what it says to a tally.
+func runJSON(cmd *exec.Cmd, t *tally) error {
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	err = t.read(out)
+	if werr := cmd.Wait(); werr != nil {
+		return werr
+	}
+	return err
+}
+
+// event is a line of "go test -json"; see "go doc test2json".
+type event struct {
+	Action      string
+	Package     string
+	ImportPath  string // of build-output
+	Test        string
+	Elapsed     float64
+	Output      string
+	FailedBuild string
+}
+
+// tally counts the tests of all packages.
+type tally struct {
+	report *report
+	open   map[string]*packageTally
+	builds map[string]*bytes.Buffer // what the compiler said, by import path
+}
+
+// packageTally counts the tests of one package while it runs.
+type packageTally struct {
+	count
+	output  map[string]*bytes.Buffer // by test, "" for what is no test's
+	parents map[string]bool          // tests that have subtests
+	broken  map[string]bool          // tests of which a subtest failed
+	reasons []string                 // why tests were skipped
+}
+
+func newTally(r *report) *tally {
+	return &tally{report: r, open: map[string]*packageTally{}, builds: map[string]*bytes.Buffer{}}
+}
+
+// read takes all lines. One that is no event is passed on.
+func (t *tally) read(from io.Reader) error {
+	lines := bufio.NewReader(from)
+	for {
+		line, err := lines.ReadBytes('\n')
+		var e event
+		switch {
+		case len(bytes.TrimSpace(line)) == 0:
+		case json.Unmarshal(line, &e) != nil:
+			t.report.out.Write(line) //nolint:errcheck // a report that cannot be written cannot be complained about
+		default:
+			t.take(e)
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (t *tally) take(e event) {
+	if e.Action == "build-output" {
+		buffer(t.builds, e.ImportPath).WriteString(e.Output)
+		return
+	}
+	if e.Package == "" {
+		return
+	}
+	p := t.open[e.Package]
+	if p == nil {
+		p = &packageTally{output: map[string]*bytes.Buffer{}, parents: map[string]bool{}, broken: map[string]bool{}}
+		t.open[e.Package] = p
+	}
+	switch {
+	case e.Action == "output":
+		buffer(p.output, e.Test).WriteString(e.Output)
+	case e.Action != "pass" && e.Action != "fail" && e.Action != "skip":
+	case e.Test != "":
+		p.ended(e.Test, e.Action)
+	default:
+		t.endPackage(e, p)
+	}
+}
+
+func buffer(all map[string]*bytes.Buffer, key string) *bytes.Buffer {
+	b := all[key]
+	if b == nil {
+		b = &bytes.Buffer{}
+		all[key] = b
+	}
+	return b
+}
+
+// ended counts a test that has ended, if it has no subtests: a test that only
+// holds others counts when it failed and none of them did.
+func (p *packageTally) ended(test, action string) {
+	for i := strings.LastIndexByte(test, '/'); i >= 0; i = strings.LastIndexByte(test[:i], '/') {
+		p.parents[test[:i]] = true
+		if action == "fail" {
+			p.broken[test[:i]] = true
+		}
+	}
+	switch {
+	case action == "fail" && !p.broken[test]:
+		p.failed++
+	case action == "fail" || p.parents[test]:
+	case action == "skip":
+		p.skipped++
+		p.reasons = append(p.reasons, test+": "+reason(p.output[test]))
+	default:
+		p.passed++
+	}
+	if action != "fail" {
+		delete(p.output, test)
+	}
+}
+
+// reason finds what a test said when it skipped itself.
+func reason(out *bytes.Buffer) string {
+	if out == nil {
+		return "no reason given"
+	}
+	for line := range strings.Lines(out.String()) {
+		line = strings.TrimSpace(line)
+		if _, text, ok := strings.Cut(line, ".go:"); ok {
+			if _, text, ok = strings.Cut(text, ": "); ok {
+				return text
+			}
+		}
+	}
+	return "no reason given"
+}
+
+// endPackage reports a package and adds its count to the whole.
+func (t *tally) endPackage(e event, p *packageTally) {
+	delete(t.open, e.Package)
+	if e.Action == "skip" && p.count == (count{}) {
+		return // it has no tests
+	}
+	res := result{state: passed, note: p.count.String()}
+	if e.Action == "fail" {
+		res.state = failed
+		if p.failed == 0 { // it was not built, panicked outside a test or took too long
+			p.failed++
+			res.note = p.count.String()
+		}
+		res.more = t.complaint(e, p)
+		t.report.bad = append(t.report.bad, e.Package)
+	}
+	t.report.total.passed += p.passed
+	t.report.total.failed += p.failed
+	t.report.total.skipped += p.skipped
+	t.report.line("  "+strings.TrimPrefix(e.Package, "patchbay/"), time.Duration(e.Elapsed*float64(time.Second)), res)
+	for _, why := range p.reasons {
+		fmt.Fprintf(t.report.out, "      skipped %s\n", why)
+	}
+}
+
+// maxComplaint bounds what is printed of one package's failure. The end of it is
+// kept: it is where a stack trace or a deadline is told.
+const maxComplaint = 64 << 10
+
+// complaint is what a package said that failed.
+func (t *tally) complaint(e event, p *packageTally) string {
+	var b strings.Builder
+	if build := t.builds[e.FailedBuild]; e.FailedBuild != "" && build != nil {
+		b.Write(build.Bytes())
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.output)) {
+		if name != "" {
+			b.Write(p.output[name].Bytes())
+		}
+	}
+	b.Write(buffer(p.output, "").Bytes())
+	text := b.String()
+	if len(text) > maxComplaint {
+		text = "…" + text[len(text)-maxComplaint:]
+	}
+	return text
+}

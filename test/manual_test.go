@@ -1,0 +1,372 @@
+package test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/internal/config"
+	"patchbay/internal/store"
+)
+
+var update = flag.Bool("update", false, "write what is generated into the manual")
+
+// page is a page of the manual.
+type page struct {
+	file string // by path in the repository
+	text string
+}
+
+// pages reads the manual: what stands at the root and in docs.
+func pages(t *testing.T) []page {
+	t.Helper()
+	var list []page
+	walk(t, ".md", func(file, text string) {
+		if dir := path.Dir(file); dir == "." || dir == "docs" {
+			list = append(list, page{file, text})
+		}
+	})
+	if len(list) < 10 {
+		t.Fatalf("only %d pages were found", len(list))
+	}
+	return list
+}
+
+// The table of settings is what the program says of them.
+func TestSettingsPage(t *testing.T) {
+	const name, mark = "docs/configuration.md", "<!-- settings -->\n"
+	text, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, tables, ok := strings.Cut(string(text), mark)
+	if !ok {
+		t.Fatalf("%s has no line %q", name, mark)
+	}
+	var want strings.Builder
+	if err := config.WriteDoc(&want); err != nil {
+		t.Fatal(err)
+	}
+	switch {
+	case tables == want.String():
+	case *update:
+		if err := os.WriteFile(filepath.Join(root, name), []byte(head+mark+want.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("%s is not what the settings are now; run: go test ./test -run %s -update", name, t.Name())
+	}
+}
+
+// Every sentence that a wearer, or the owner of a bot, may be told is on the page
+// about errors, in both languages.
+func TestErrorsPage(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs/errors.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	manual := string(text)
+	for _, file := range []string{
+		"internal/talk/lang.go", "internal/plug/rokid/words.go", "internal/plug/rokid/hud/filter.go",
+		"internal/plug/openai/failure.go", "internal/plug/eyeclaw/explain.go",
+	} {
+		found := sentencesOf(t, file)
+		if len(found) == 0 {
+			t.Errorf("%s has no sentences", file)
+		}
+		for _, s := range found {
+			for _, said := range []string{s.zh, s.en} {
+				said = strings.TrimSpace(verb.ReplaceAllString(said, "…"))
+				// Long explanations have a page of their own, to which the first
+				// sentence leads.
+				if first, _, long := strings.Cut(said, "： "); long {
+					said = first
+				}
+				if n := 120; len(said) > 3*n {
+					said, _, _ = strings.Cut(strings.NewReplacer("：", ": ", ":", ": ").Replace(said), ": ")
+				}
+				if !strings.Contains(manual, said) {
+					t.Errorf("docs/errors.md does not have %q of %s", said, file)
+				}
+			}
+		}
+	}
+}
+
+// Every setting that a bot can have, and every number for Prometheus, is in the
+// manual.
+func TestManualNamesEverything(t *testing.T) {
+	manual := ""
+	for _, p := range pages(t) {
+		manual += p.text
+	}
+	p := newPlace(store.Options{Folder: t.TempDir()})
+	p.run(t, "user", "add", "ada")
+	for _, kind := range []string{"echo", "openai", "eyeclaw"} {
+		out, _ := p.command("bot", "add", "--name", "x", "--kind", kind, "--set", "nonsense=1").CombinedOutput()
+		_, names, ok := strings.Cut(strings.TrimSpace(string(out)), "; there are ")
+		if !ok {
+			t.Fatalf("bot add says %q", out)
+		}
+		for name := range strings.SplitSeq(names, ", ") {
+			if !strings.Contains(manual, "| `"+name+"` |") {
+				t.Errorf("the setting %s of kind %s is in no table", name, kind)
+			}
+		}
+	}
+	metric := regexp.MustCompile(`"(patchbay_[a-z_]+)"`)
+	cable := regexp.MustCompile(`counter\("([a-z_]+)"`)
+	found := 0
+	walk(t, ".go", func(file, text string) {
+		if !strings.HasPrefix(file, "internal/") || tests(file) {
+			return
+		}
+		var names []string
+		for _, m := range metric.FindAllStringSubmatch(text, -1) {
+			names = append(names, m[1])
+		}
+		for _, m := range cable.FindAllStringSubmatch(text, -1) {
+			names = append(names, "patchbay_cable_"+m[1])
+		}
+		for _, name := range names {
+			found++
+			if !strings.Contains(manual, "| `"+name+"` |") {
+				t.Errorf("the metric %s of %s is in no table", name, file)
+			}
+		}
+	})
+	if found < 10 {
+		t.Errorf("only %d metrics were found", found)
+	}
+}
+
+var (
+	link     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading  = regexp.MustCompile(`(?m)^#+ +(.+)$`)
+	unworthy = regexp.MustCompile("[^\\p{L}\\p{N} _-]")
+	fence    = regexp.MustCompile("(?ms)^```.*?^```$")
+)
+
+// anchors are the places in a page that a link can name, as GitHub names them.
+func anchors(text string) []string {
+	var list []string
+	for _, m := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+		list = append(list, strings.ReplaceAll(unworthy.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
+	}
+	return list
+}
+
+// Links within the repository lead somewhere.
+func TestManualLinks(t *testing.T) {
+	all := map[string]string{}
+	for _, p := range pages(t) {
+		all[p.file] = p.text
+	}
+	looked := 0
+	for file, text := range all {
+		for _, m := range link.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			looked++
+			target, anchor, hasAnchor := strings.Cut(m[1], "#")
+			to := file
+			if target != "" {
+				to = path.Join(path.Dir(file), target)
+			}
+			if _, err := os.Stat(filepath.Join(root, to)); err != nil {
+				t.Errorf("%s links to %s, which is not there", file, m[1])
+				continue
+			}
+			if hasAnchor && !slices.Contains(anchors(all[to]), anchor) {
+				t.Errorf("%s links to %s; %s has %v", file, m[1], to, anchors(all[to]))
+			}
+		}
+	}
+	if looked < 30 {
+		t.Errorf("only %d links were found", looked)
+	}
+}
+
+// block is something on a page that the test runs or holds against what was run.
+type block struct {
+	line   int
+	script string // to be run; hidden ones stand in comments "<!-- run: … -->"
+	output string // what the script before it has to print
+}
+
+var blocks = regexp.MustCompile("(?ms)^<!-- run: (.*?) -->$|^```(sh|text output)\n(.*?)^```$")
+
+func blocksOf(text string) []block {
+	var list []block
+	for _, m := range blocks.FindAllStringSubmatchIndex(text, -1) {
+		group := func(i int) string {
+			if m[2*i] < 0 {
+				return ""
+			}
+			return text[m[2*i]:m[2*i+1]]
+		}
+		b := block{line: 1 + strings.Count(text[:m[0]], "\n")}
+		switch {
+		case group(1) != "":
+			b.script = group(1)
+		case group(2) == "sh":
+			b.script = group(3)
+		default:
+			b.output = group(3)
+		}
+		list = append(list, b)
+	}
+	return list
+}
+
+// The commands of the manual do what it says. Each page is run from its top to its
+// end in an empty home: every block marked sh, with what a block marked "text
+// output" behind it has to be in what it prints ("…" stands for anything).
+func TestManualRuns(t *testing.T) {
+	for _, program := range []string{"bash", "curl"} {
+		if _, err := exec.LookPath(program); err != nil {
+			if os.Getenv("CI") == "true" {
+				t.Fatal(err)
+			}
+			t.Skip(err)
+		}
+	}
+	ran := 0
+	for _, p := range pages(t) {
+		list := blocksOf(p.text)
+		if len(list) == 0 {
+			continue
+		}
+		ran++
+		t.Run(p.file, func(t *testing.T) {
+			t.Parallel()
+			runPage(t, p, list)
+		})
+	}
+	if ran < 8 {
+		t.Errorf("only %d pages have commands", ran)
+	}
+}
+
+// prelude is what the commands of a page find. A server that a page starts runs in
+// the background, and the page goes on when it is ready. Commands of Go mean the
+// program that was built already.
+const prelude = `set -euo pipefail
+exec 2>&1
+trap 'kill ${server-} 2>/dev/null || true; wait || true' EXIT
+serve() {
+  if [ -n "${server-}" ]; then kill $server; wait $server || true; fi
+  command patchbay serve "$@" >serve.log 2>&1 &
+  server=$!
+  until curl -fs "http://$PATCHBAY_LISTEN/readyz" >/dev/null; do
+    kill -0 $server || { cat serve.log; exit 1; }
+    sleep 0.05
+  done
+}
+patchbay() { if [ "$1" = serve ]; then shift; serve "$@"; else command patchbay "$@"; fi; }
+go() { if [ "$1 $2" = "run ./cmd/patchbay" ]; then shift 2; patchbay "$@"; fi; }
+`
+
+const blockMark = "\x1eblock "
+
+func runPage(t *testing.T, p page, list []block) {
+	home := t.TempDir()
+	address := freeAddress(t)
+	var script strings.Builder
+	script.WriteString(prelude)
+	for i, b := range list {
+		if b.script != "" {
+			fmt.Fprintf(&script, "printf '%s%d\\n'\n%s\n", `\036block `, i, b.script)
+		}
+	}
+	at := strings.NewReplacer("127.0.0.1:3000", address, "localhost:3000", address)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-c", at.Replace(script.String()))
+	cmd.Dir = home
+	lang := "en_US.UTF-8"
+	if strings.Contains(p.file, "zh-CN") {
+		lang = "zh_CN.UTF-8"
+	}
+	cmd.Env = []string{"HOME=" + home, "LANG=" + lang, "PATH=" + filepath.Dir(binary) + ":" + os.Getenv("PATH"), "PATCHBAY_LISTEN=" + address}
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 5 * time.Second
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	printed := map[int]string{}
+	for part := range bytes.SplitSeq(out, []byte(blockMark)) {
+		number, text, _ := strings.Cut(string(part), "\n")
+		var i int
+		if _, err := fmt.Sscan(number, &i); err == nil {
+			printed[i] = text
+		}
+	}
+	last := ""
+	for i, b := range list {
+		if b.script != "" {
+			last = printed[i]
+		} else if missing := firstMissing(last, at.Replace(b.output)); missing != "" {
+			t.Errorf("%s:%d: the command above does not print %q (or not there), but\n%s", p.file, b.line, missing, last)
+		}
+	}
+}
+
+// firstMissing is the first line of what is wanted that does not come, in order,
+// in what was printed.
+func firstMissing(printed, wanted string) string {
+	lines := strings.Split(printed, "\n")
+	for want := range strings.Lines(wanted) {
+		want = strings.TrimSpace(want)
+		if want == "" || want == "…" {
+			continue
+		}
+		pattern := strings.ReplaceAll(regexp.QuoteMeta(want), "…", ".*")
+		match := regexp.MustCompile(pattern).MatchString
+		at := slices.IndexFunc(lines, match)
+		if at < 0 {
+			return want
+		}
+		lines = lines[at+1:]
+	}
+	return ""
+}
+
+func TestFirstMissing(t *testing.T) {
+	printed := "one\ntwo and a half\nthree\n"
+	for _, c := range []struct{ wanted, missing string }{
+		{"one\nthree\n", ""},
+		{"one\n…\ntwo … half\n", ""},
+		{"three\none\n", "one"},
+		{"four\n", "four"},
+		{"two.and", "two.and"},
+	} {
+		if got := firstMissing(printed, c.wanted); got != c.missing {
+			t.Errorf("of %q %q is missing, want %q", c.wanted, got, c.missing)
+		}
+	}
+}
+
+// freeAddress is an address of this machine at which nobody listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
