@@ -104,8 +104,8 @@ func TestErrorsPage(t *testing.T) {
 	}
 }
 
-// Every setting that a bot can have, and every number for Prometheus, is in the
-// manual.
+// Every command, every setting that a bot can have, and every number for
+// Prometheus is in the manual.
 func TestManualNamesEverything(t *testing.T) {
 	manual := ""
 	for _, p := range pages(t) {
@@ -124,6 +124,16 @@ func TestManualNamesEverything(t *testing.T) {
 				t.Errorf("the setting %s of kind %s is in no table", name, kind)
 			}
 		}
+	}
+	commands := 0
+	for _, m := range regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z]+)?)  +[A-Z]`).FindAllStringSubmatch(p.run(t, "--help"), -1) {
+		commands++
+		if !strings.Contains(manual, "`patchbay "+m[1]+"`") {
+			t.Errorf("the command %q is in no table", m[1])
+		}
+	}
+	if commands < 15 {
+		t.Errorf("only %d commands were found", commands)
 	}
 	metric := regexp.MustCompile(`"(patchbay_[a-z_]+)"`)
 	cable := regexp.MustCompile(`counter\("([a-z_]+)"`)
@@ -325,16 +335,21 @@ func runPage(t *testing.T, p page, list []block) {
 	}
 }
 
+var anything = regexp.MustCompile(" ?… ?")
+
 // firstMissing is the first line of what is wanted that does not come, in order,
 // in what was printed.
 func firstMissing(printed, wanted string) string {
 	lines := strings.Split(printed, "\n")
+	for i, line := range lines {
+		lines[i] = oneSpace(line)
+	}
 	for want := range strings.Lines(wanted) {
-		want = strings.TrimSpace(want)
+		want = oneSpace(want)
 		if want == "" || want == "…" {
 			continue
 		}
-		pattern := strings.ReplaceAll(regexp.QuoteMeta(want), "…", ".*")
+		pattern := anything.ReplaceAllString(regexp.QuoteMeta(want), ".*")
 		match := regexp.MustCompile(pattern).MatchString
 		at := slices.IndexFunc(lines, match)
 		if at < 0 {
@@ -345,6 +360,9 @@ func firstMissing(printed, wanted string) string {
 	return ""
 }
 
+// oneSpace makes the columns of a table as wide as in any other.
+func oneSpace(line string) string { return strings.Join(strings.Fields(line), " ") }
+
 func TestFirstMissing(t *testing.T) {
 	printed := "one\ntwo and a half\nthree\n"
 	for _, c := range []struct{ wanted, missing string }{
@@ -353,6 +371,7 @@ func TestFirstMissing(t *testing.T) {
 		{"three\none\n", "one"},
 		{"four\n", "four"},
 		{"two.and", "two.and"},
+		{"  two   and a half", ""},
 	} {
 		if got := firstMissing(printed, c.wanted); got != c.missing {
 			t.Errorf("of %q %q is missing, want %q", c.wanted, got, c.missing)

@@ -91,10 +91,11 @@ func New(o Options) (*Board, error) {
 	if o.History == 0 {
 		o.History = 20
 	}
+	places := make(chan struct{}, o.Turns)
 	b := &Board{
 		Options: o,
-		metrics: newMetrics(o.Registerer),
-		places:  make(chan struct{}, o.Turns),
+		metrics: newMetrics(o.Registerer, func() float64 { return float64(len(places)) }),
+		places:  places,
 		runs:    map[[32]byte]*run{},
 		built:   map[int64]built{},
 		push:    map[string]Push{},

@@ -10,8 +10,8 @@ import (
 )
 
 // writeLimit bounds how long the end of an answer waits for the disk. After
-// that the asker is let go, and the log says what was not written.
-const writeLimit = 5 * time.Second
+// that the asker is let go, and the log says what is still to be written.
+const writeLimit = 20 * time.Second
 
 // pushLimit bounds the delivery of a late answer.
 const pushLimit = 30 * time.Second
@@ -22,7 +22,7 @@ func (b *Board) finish(tr store.Trace, e *store.Exchange, heard []store.Exchange
 	ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
 	defer cancel()
 	if err := b.Store.Traces.Finish(ctx, tr, e); err != nil {
-		b.Logger.Error("a trace was not written", "turn", tr.Turn, "bot", tr.Bot, "error", err)
+		b.Logger.Error("a trace is not written yet", "turn", tr.Turn, "bot", tr.Bot, "error", err)
 	}
 	for _, h := range heard {
 		if err := b.Store.Conversations.Heard(ctx, h.Turn); err != nil {
@@ -63,7 +63,7 @@ type metrics struct {
 	late    prometheus.Counter
 }
 
-func newMetrics(reg prometheus.Registerer) metrics {
+func newMetrics(reg prometheus.Registerer, running func() float64) metrics {
 	seconds := []float64{.05, .1, .25, .5, 1, 2, 5, 10, 20, 40, 60, 120}
 	m := metrics{
 		turns:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_turns_total", Help: "Turns that ended, as their asker saw it."}, []string{"door", "kind", "outcome", "code"}),
@@ -73,6 +73,7 @@ func newMetrics(reg prometheus.Registerer) metrics {
 		total:   prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "patchbay_turn_seconds", Help: "Time to the end of an answer.", Buckets: seconds}, []string{"kind"}),
 		late:    prometheus.NewCounter(prometheus.CounterOpts{Name: "patchbay_late_answers_total", Help: "Answers that came when their asker had gone."}),
 	}
+	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "patchbay_turns_running", Help: "Turns that are being answered, those that nobody waits for any more too."}, running))
 	reg.MustRegister(m.turns, m.refused, m.pieces, m.first, m.total, m.late)
 	return m
 }

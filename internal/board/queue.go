@@ -159,10 +159,3 @@ func (s *seat) leave() {
 	}
 	s.running--
 }
-
-// waiting is how many turns wait.
-func (s *seat) waiting() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.line)
-}

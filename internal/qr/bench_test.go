@@ -23,7 +23,7 @@ func BenchmarkDecode(b *testing.B) {
 			photo := bb.s.photo(b)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := decode(b.Context(), photo); !errors.Is(err, bb.want) {
+				if _, err := decode(b.Context(), b.Context(), photo); !errors.Is(err, bb.want) {
 					b.Fatal(err)
 				}
 			}

@@ -39,7 +39,7 @@ func FuzzDecode(f *testing.F) {
 		// A little time is enough to unpack; what comes after is the same for all.
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
-		texts, err := decode(ctx, data)
+		texts, err := decode(ctx, ctx, data)
 		if (err == nil) != (len(texts) > 0) {
 			t.Fatalf("got %q and %v", texts, err)
 		}

@@ -67,6 +67,13 @@ func toGrey(m image.Image) *grey {
 				g.row(y)[x] = shades[src[x]]
 			}
 		}
+	case image.RGBA64Image: // PNG of 16 bits, JPEG for print
+		for y := range g.h {
+			for x := range g.row(y) {
+				c := m.RGBA64At(b.Min.X+x, b.Min.Y+y)
+				g.row(y)[x] = byte(luma(uint32(c.R>>8), uint32(c.G>>8), uint32(c.B>>8)) + 255 - uint32(c.A>>8))
+			}
+		}
 	default:
 		for y := range g.h {
 			for x := range g.row(y) {

@@ -50,18 +50,24 @@ var plan = []step{
 // many pixels need be looked at.
 const smallest = 21
 
-// search looks at a photo until it finds a code, the plan ends, or ctx does.
-func search(ctx context.Context, g *grey) []string {
+// search looks at a photo until it finds a code, the plan ends, or one of the
+// contexts does. The first step, which finds most codes, is taken however little
+// time is left within the budget: a busy machine must not make a good photo
+// unreadable.
+func search(ctx, within context.Context, g *grey) []string {
 	if min(g.w, g.h) < smallest {
 		return nil
 	}
 	p := newPhoto(g)
-	for _, s := range plan {
-		if texts := s.search(ctx, p); len(texts) > 0 {
-			return texts
-		}
-		if ctx.Err() != nil {
+	if texts := plan[0].search(ctx, p); len(texts) > 0 {
+		return texts
+	}
+	for _, s := range plan[1:] {
+		if within.Err() != nil {
 			break
+		}
+		if texts := s.search(within, p); len(texts) > 0 {
+			return texts
 		}
 	}
 	return nil

@@ -14,6 +14,11 @@ var errClosed = errors.New("the database is closed")
 // sync, 128 a commit are 25,000 writes a second.
 const maxBatch = 128
 
+// maxQueue is how many writes can wait. A turn has two at the most, one when its
+// asker goes and one when its bot ends, and there are 2,000 turns at a time.
+// Beyond that, those who write wait.
+const maxQueue = 4096
+
 // A committer writes what many turns finish with at the same time. Writes that
 // wait while one commit runs share the next one, so that the disk is asked to
 // sync once for all of them.
@@ -31,21 +36,20 @@ type write struct {
 }
 
 func newCommitter(db *DB) *committer {
-	c := &committer{db: db, queue: make(chan *write, maxBatch), stop: make(chan struct{}), done: make(chan struct{})}
+	c := &committer{db: db, queue: make(chan *write, maxQueue), stop: make(chan struct{}), done: make(chan struct{})}
 	go c.run()
 	return c
 }
 
 // commit runs do in a transaction, perhaps together with others, and returns
-// when it is on the disk. If ctx ends before, the write may or may not happen.
+// when it is on the disk. If ctx ends before, the write is still to come: only
+// the end of the process can prevent it then.
 func (c *committer) commit(ctx context.Context, do func(context.Context, *sql.Tx) error) error {
 	w := &write{do: do, err: make(chan error, 1)}
 	select {
 	case c.queue <- w:
 	case <-c.stop:
 		return errClosed
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 	select {
 	case err := <-w.err:

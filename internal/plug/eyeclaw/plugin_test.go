@@ -87,7 +87,7 @@ func TestQuestion_contextsAreKeptApart(t *testing.T) {
 		}
 	}
 	anon := func(t *talk.Turn) { t.Person = "" }
-	if session(anon) != session(anon) {
+	if first, second := session(anon), session(anon); first != second {
 		t.Error("a conversation of an unknown person loses its context")
 	}
 }

@@ -57,7 +57,7 @@ type Options struct {
 	ImagesPerHour int           // pictures a wearer may send; 0: 60
 	MaxBody       int64         // bytes of a body without pictures in it; 0: 1 MiB
 	MaxImageBody  int64         // … and with; 0: 8 MiB
-	PushURL       string        // where late answers are pushed; empty: https://rcs.rokid.com
+	PushURL       string        // of the service that pushes late answers; empty: none are pushed
 	// Address finds a request's client, behind trusted proxies too.
 	Address func(*http.Request) netip.Addr
 }
@@ -65,9 +65,8 @@ type Options struct {
 // Door is the Lingzhu door. It is safe for concurrent use.
 type Door struct {
 	Options
-	quota    *quota
-	metrics  metrics
-	stopping chan struct{}
+	quota   *quota
+	metrics metrics
 }
 
 // New makes a door, and has the board push late answers through it.
@@ -87,11 +86,10 @@ func New(o Options) *Door {
 	if o.MaxImageBody == 0 {
 		o.MaxImageBody = 8 << 20
 	}
-	if o.PushURL == "" {
-		o.PushURL = "https://rcs.rokid.com"
-	}
 	d := &Door{Options: o, quota: newQuota(o.ImagesPerHour), metrics: newMetrics(o.Registerer)}
-	o.Board.OnLate(DoorName, newPusher(o).push)
+	if o.PushURL != "" {
+		o.Board.OnLate(DoorName, newPusher(o).push)
+	}
 	return d
 }
 
@@ -213,9 +211,9 @@ func (d *Door) refuse(ctx context.Context, c *call, err error) {
 	case isJSON:
 		c.stream.fail(bad.Error(), false)
 	case errors.Is(err, errMissing):
-		c.stream.fail(errMissing.Error(), c.MessageID != "" || c.AgentID != "")
+		c.stream.fail(tellMissing, c.MessageID != "" || c.AgentID != "")
 	default:
-		c.stream.fail("Invalid JSON: the body could not be read", false)
+		c.stream.fail(tellJSON+"the body could not be read", false)
 	}
 }
 

@@ -24,12 +24,19 @@ type request struct {
 	Images    []string // addresses or data: URIs, in order
 }
 
-// errMissing and errJSON are told to the caller as the platform's documents say.
-var errMissing = errors.New("Missing required parameters: message_id, agent_id, or message")
+// tellMissing and tellJSON are what the caller is told, to the letter of the
+// platform's documents.
+const (
+	tellMissing = "Missing required parameters: message_id, agent_id, or message"
+	tellJSON    = "Invalid JSON: "
+)
 
+var errMissing = errors.New("missing message_id, agent_id, or message")
+
+// errJSON is a body that cannot be read.
 type errJSON struct{ short string }
 
-func (e *errJSON) Error() string { return "Invalid JSON: " + e.short }
+func (e *errJSON) Error() string { return tellJSON + e.short }
 
 const (
 	maxID    = 256      // bytes of an id; real ones have 13 or 32

@@ -30,7 +30,6 @@ var (
 	sayBadImage  = talk.Say{Zh: "这张图片无法识别，请再拍一次。", En: "That picture cannot be read. Please take it again."}
 	sayBigImage  = talk.Say{Zh: "图片太大了，请再拍一次。", En: "That picture is too large. Please take it again."}
 	sayEnough    = talk.Say{Zh: "照片太多了，请过一会儿再试。", En: "That is a lot of pictures. Please wait a while."}
-	sayLookHere  = talk.Say{Zh: "请看这张图片，告诉我重要的内容。", En: "Look at this picture and tell me what matters."}
 
 	sayMore    = talk.Say{Zh: "…说“继续”看更多", En: "… say “more” to go on"}
 	sayOurSite = talk.Say{Zh: "Patchbay", En: "Patchbay"}
