@@ -164,7 +164,7 @@ func TestManualNamesEverything(t *testing.T) {
 var (
 	link     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	heading  = regexp.MustCompile(`(?m)^#+ +(.+)$`)
-	unworthy = regexp.MustCompile("[^\\p{L}\\p{N} _-]")
+	unworthy = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 	fence    = regexp.MustCompile("(?ms)^```.*?^```$")
 )
 
