@@ -91,6 +91,35 @@ func TestNever(t *testing.T) { nonsense() }
 	}
 }
 
+// What skips itself because of the race detector is run once more without it.
+func TestUnraced(t *testing.T) {
+	if res := everything().need(compiler)(t.Context()); res.state != passed {
+		t.Skip(res.note)
+	}
+	module(t, map[string]string{
+		"slow/race.go":   "//go:build race\n\npackage slow\n\nconst race = true\n",
+		"slow/norace.go": "//go:build !race\n\npackage slow\n\nconst race = false\n",
+		"slow/slow_test.go": `package slow
+import "testing"
+func TestSums(t *testing.T) {
+	for _, name := range []string{"a", "b"} {
+		t.Run(name, func(t *testing.T) {
+			if race { t.Skip("takes minutes with the race detector") }
+			if name == "b" { t.Error("found without it") }
+		})
+	}
+}
+func TestQuick(t *testing.T) {}
+`,
+	})
+	var out bytes.Buffer
+	r := &report{out: &out}
+	runTests(t.Context(), testOptions{options: everything(), race: true}, r)
+	if want := (count{passed: 2, failed: 1}); r.total != want || !strings.Contains(out.String(), "found without it") {
+		t.Errorf("counted %v, want %v\n%s", r.total, want, out.String())
+	}
+}
+
 func TestLastLine(t *testing.T) {
 	var out bytes.Buffer
 	r := &report{out: &out}

@@ -22,7 +22,12 @@ const testLimit = "20m"
 type testOptions struct {
 	options
 	race bool
+	only string // a pattern of tests; empty: all
 }
+
+// unraced is in the reason of a test that skips itself because the race detector
+// makes it too slow. It is run again without.
+const unraced = "race detector"
 
 func (o testOptions) args() []string {
 	args := []string{"test", "-json", "-timeout", testLimit}
@@ -31,6 +36,9 @@ func (o testOptions) args() []string {
 	}
 	if o.short {
 		args = append(args, "-short")
+	}
+	if o.only != "" {
+		args = append(args, "-run", o.only)
 	}
 	return append(args, o.packages...)
 }
@@ -47,7 +55,8 @@ func runTests(ctx context.Context, o testOptions, r *report) {
 	if o.race {
 		cmd.Env = append(cmd.Env, "CGO_ENABLED=1")
 	}
-	err := runJSON(cmd, newTally(r))
+	t := newTally(r, o.race)
+	err := runJSON(cmd, t)
 	switch {
 	case ctx.Err() != nil:
 		r.total.failed++
@@ -56,6 +65,14 @@ func runTests(ctx context.Context, o testOptions, r *report) {
 		// The go command itself has failed and said why on standard error.
 		r.total.failed++
 		r.bad = append(r.bad, "go test: "+err.Error())
+	}
+	if o.race {
+		o.race = false
+		for _, pkg := range slices.Sorted(maps.Keys(t.unraced)) {
+			o.packages = []string{pkg}
+			o.only = "^(" + strings.Join(slices.Sorted(maps.Keys(t.unraced[pkg])), "|") + ")$"
+			runTests(ctx, o, r)
+		}
 	}
 }
 
@@ -90,21 +107,27 @@ type event struct {
 // tally counts the tests of all packages.
 type tally struct {
 	report *report
+	race   bool
 	open   map[string]*packageTally
 	builds map[string]*bytes.Buffer // what the compiler said, by import path
+	// unraced are the tests, by package, that want to be run without the race
+	// detector.
+	unraced map[string]map[string]bool
 }
 
 // packageTally counts the tests of one package while it runs.
 type packageTally struct {
 	count
+	race    bool
 	output  map[string]*bytes.Buffer // by test, "" for what is no test's
 	parents map[string]bool          // tests that have subtests
 	broken  map[string]bool          // tests of which a subtest failed
 	reasons []string                 // why tests were skipped
+	unraced map[string]bool          // tests of which a part was skipped because of the race detector
 }
 
-func newTally(r *report) *tally {
-	return &tally{report: r, open: map[string]*packageTally{}, builds: map[string]*bytes.Buffer{}}
+func newTally(r *report, race bool) *tally {
+	return &tally{report: r, race: race, open: map[string]*packageTally{}, builds: map[string]*bytes.Buffer{}, unraced: map[string]map[string]bool{}}
 }
 
 // read takes all lines. One that is no event is passed on.
@@ -139,7 +162,7 @@ func (t *tally) take(e event) {
 	}
 	p := t.open[e.Package]
 	if p == nil {
-		p = &packageTally{output: map[string]*bytes.Buffer{}, parents: map[string]bool{}, broken: map[string]bool{}}
+		p = &packageTally{race: t.race, output: map[string]*bytes.Buffer{}, parents: map[string]bool{}, broken: map[string]bool{}, unraced: map[string]bool{}}
 		t.open[e.Package] = p
 	}
 	switch {
@@ -176,8 +199,14 @@ func (p *packageTally) ended(test, action string) {
 		p.failed++
 	case action == "fail" || p.parents[test]:
 	case action == "skip":
+		why := reason(p.output[test])
+		if p.race && strings.Contains(why, unraced) {
+			top, _, _ := strings.Cut(test, "/")
+			p.unraced[top] = true
+			break // it counts when it is run
+		}
 		p.skipped++
-		p.reasons = append(p.reasons, test+": "+reason(p.output[test]))
+		p.reasons = append(p.reasons, test+": "+why)
 	default:
 		p.passed++
 	}
@@ -205,6 +234,9 @@ func reason(out *bytes.Buffer) string {
 // endPackage reports a package and adds its count to the whole.
 func (t *tally) endPackage(e event, p *packageTally) {
 	delete(t.open, e.Package)
+	if len(p.unraced) > 0 {
+		t.unraced[e.Package] = p.unraced
+	}
 	if e.Action == "skip" && p.count == (count{}) {
 		return // it has no tests
 	}
