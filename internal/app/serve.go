@@ -111,10 +111,11 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		Plug: plug{hub}, Tokens: tokens{base.Registry}, Logger: log, Registerer: registry, PublicURL: c.PublicURL, Grace: c.Turn.Grace,
 		ClientIP: func(r *http.Request) string { return addresses.Of(r).String() },
 	})
+	hub.OnUnplug(cable.Unplug)
 	control, err := api.New(api.Options{
 		Board: hub, Accounts: base.Accounts, Guard: guard, Logger: log, Address: addresses.Of, Version: o.Version,
 		Health:     func(bot store.Bot) api.Health { return cableHealth(cable, bot) },
-		Disconnect: cable.Unplug,
+		Disconnect: hub.Unplug,
 	})
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -186,4 +187,20 @@ func TestAStoppingHolder(t *testing.T) {
 	if e.text() != "so" {
 		t.Fatalf("heard %q", e.text())
 	}
+}
+
+// A bot that is unplugged at one instance is cut off at the other.
+func TestUnplugReachesEveryInstance(t *testing.T) {
+	here, there := two(t, board.Options{})
+	bot := there.Add(t, "plugin", nil)
+	var cut atomic.Int64
+	there.Board.OnUnplug(func(bot int64) { cut.Store(bot) })
+	here.Board.Unplug(bot.Number)
+	await(t, "the other instance hears of it", func() bool {
+		if cut.Load() == bot.Number {
+			return true
+		}
+		here.Board.Unplug(bot.Number) // the servers may not have known of the listener yet
+		return false
+	})
 }

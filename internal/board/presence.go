@@ -3,6 +3,7 @@ package board
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 	"sync"
 	"time"
 
@@ -33,6 +34,7 @@ type presence struct {
 	busy     map[string]*served
 	watchers map[chan string]bool // told of every instance that is lost
 	closed   bool                 // no more turns for other instances
+	cut      func(bot int64)      // how a bot's connection is cut off here; may be nil
 	stop     chan struct{}
 	done     chan struct{}
 }
@@ -52,6 +54,7 @@ type announcement struct {
 
 const (
 	presenceSubject = "pb.presence"
+	unplugSubject   = "pb.unplug"
 	// announceEvery repeats the announcement for instances that came later or
 	// missed one; changes are announced at once.
 	announceEvery = 5 * time.Second
@@ -69,6 +72,7 @@ func newPresence(b *Board) (*presence, error) {
 		for subject, handle := range map[string]nats.MsgHandler{
 			presenceSubject:               p.heard,
 			hangupSubject(b.Bus.Instance): p.hangup,
+			unplugSubject:                 p.unplug,
 		} {
 			sub, err := b.Bus.Subscribe(subject, handle)
 			if err != nil {
@@ -357,4 +361,39 @@ func (b *Board) Online(bot int64) bool {
 func (b *Board) Reachable(bot store.Bot) bool {
 	k, err := b.Registry.kind(bot.Kind)
 	return err == nil && (!k.Connects || b.Online(bot.Number))
+}
+
+// OnUnplug sets how the connection of a bot is cut off on this instance.
+func (b *Board) OnUnplug(f func(bot int64)) {
+	b.presence.mu.Lock()
+	defer b.presence.mu.Unlock()
+	b.presence.cut = f
+}
+
+// Unplug cuts the connection of a bot off, on every instance: its token has
+// changed, or it was removed.
+func (b *Board) Unplug(bot int64) {
+	b.presence.cutOff(bot)
+	if b.Bus.Alone() {
+		return
+	}
+	if err := b.Bus.Publish(unplugSubject, strconv.AppendInt(nil, bot, 10)); err != nil {
+		b.Logger.Warn("other instances were not told to unplug a bot", "bot", bot, "error", err)
+	}
+}
+
+// unplug hears that a bot is to be cut off. Hearing it again does no harm.
+func (p *presence) unplug(m *nats.Msg) {
+	if bot, err := strconv.ParseInt(string(m.Data), 10, 64); err == nil {
+		p.cutOff(bot)
+	}
+}
+
+func (p *presence) cutOff(bot int64) {
+	p.mu.Lock()
+	cut := p.cut
+	p.mu.Unlock()
+	if cut != nil {
+		cut(bot)
+	}
 }
