@@ -139,6 +139,7 @@ type NewKey struct {
 	Bot     int64         // if not 0, the only bot it opens
 	Expires time.Duration // 0: never
 	Secret  string        // empty: made here, which is what everybody wants but the demo
+	Rules   string        // which tools it may call, as JSON; empty: all that its person may
 }
 
 // AddKey makes a key and returns its secret, which is not kept and cannot be
@@ -162,7 +163,7 @@ func (s *Service) AddKey(ctx context.Context, n NewKey) (store.Key, string, erro
 	if secret == "" {
 		secret = "pb_" + seal.Token(32)
 	}
-	k := store.Key{ID: newID(), Person: n.Person, Name: n.Name, Scopes: n.Scopes, Bot: n.Bot, Hash: seal.Hash(secret), Hint: hint(secret), Created: s.now()}
+	k := store.Key{ID: newID(), Person: n.Person, Name: n.Name, Scopes: n.Scopes, Bot: n.Bot, Hash: seal.Hash(secret), Hint: hint(secret), Rules: n.Rules, Created: s.now()}
 	if n.Expires > 0 {
 		k.Expires = k.Created.Add(n.Expires)
 	}

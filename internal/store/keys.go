@@ -17,6 +17,9 @@ type Key struct {
 	Bot     int64     `json:"bot,omitempty"` // the only bot it opens; 0: any its person may use
 	Hash    string    `json:"-"`
 	Hint    string    `json:"hint"` // the first characters, to tell keys apart
+	// Rules say which tools the key may call, as JSON; empty: all that its person
+	// may.
+	Rules   string    `json:"-"`
 	Created time.Time `json:"created_at"`
 	Expires time.Time `json:"expires_at,omitzero"`
 	Revoked time.Time `json:"revoked_at,omitzero"`
@@ -26,7 +29,7 @@ type Key struct {
 // Keys is the table of keys.
 type Keys struct{ db *DB }
 
-const keyColumns = `id, person, name, scopes, bot, hash, hint, created_at, expires_at, revoked_at, last_used_at`
+const keyColumns = `id, person, name, scopes, bot, hash, hint, created_at, expires_at, revoked_at, last_used_at, rules`
 
 func readKey(s scanner) (k Key, err error) {
 	var (
@@ -35,7 +38,7 @@ func readKey(s scanner) (k Key, err error) {
 		created                int64
 		expires, revoked, used sql.NullInt64
 	)
-	err = s.Scan(&k.ID, &k.Person, &k.Name, &scopes, &bot, &k.Hash, &k.Hint, &created, &expires, &revoked, &used)
+	err = s.Scan(&k.ID, &k.Person, &k.Name, &scopes, &bot, &k.Hash, &k.Hint, &created, &expires, &revoked, &used, &k.Rules)
 	k.Scopes = strings.Fields(scopes)
 	k.Bot = bot.Int64
 	k.Created, k.Expires, k.Revoked, k.Used = fromMillis(created), fromMaybe(expires), fromMaybe(revoked), fromMaybe(used)
@@ -45,9 +48,9 @@ func readKey(s scanner) (k Key, err error) {
 // Add inserts a key. A person or bot that does not exist is [ErrNotFound], a
 // secret that is in use already [ErrExists].
 func (t Keys) Add(ctx context.Context, k Key) error {
-	_, err := t.db.exec(ctx, `INSERT INTO keys (`+keyColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+	_, err := t.db.exec(ctx, `INSERT INTO keys (`+keyColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
 		k.ID, k.Person, k.Name, strings.Join(k.Scopes, " "), sql.NullInt64{Int64: k.Bot, Valid: k.Bot != 0}, k.Hash, k.Hint,
-		millis(k.Created), maybeMillis(k.Expires), maybeMillis(k.Revoked), maybeMillis(k.Used))
+		millis(k.Created), maybeMillis(k.Expires), maybeMillis(k.Revoked), maybeMillis(k.Used), k.Rules)
 	return err
 }
 
@@ -73,5 +76,12 @@ func (t Keys) MarkUsed(ctx context.Context, id string, at time.Time) error {
 		_, err := tx.ExecContext(ctx, `UPDATE keys SET last_used_at = $1 WHERE id = $2 AND (last_used_at IS NULL OR last_used_at < $3)`,
 			millis(at), id, millis(at.Add(-time.Minute)))
 		return err
+	})
+}
+
+// SetRules replaces the rules of a key.
+func (t Keys) SetRules(ctx context.Context, id, rules string) error {
+	return t.db.changeTools(ctx, func(tx *sql.Tx) error {
+		return changed(tx.ExecContext(ctx, `UPDATE keys SET rules = $1 WHERE id = $2`, rules, id))
 	})
 }

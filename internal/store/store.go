@@ -62,6 +62,10 @@ type DB struct {
 	Conversations Conversations
 	Traces        Traces
 	Media         Media
+	Upstreams     Upstreams
+	ToolRules     ToolRules
+	Calls         Calls
+	Leases        Leases
 
 	w, r    *sql.DB // for SQLite w is one connection, for PostgreSQL both are one pool
 	dialect string
@@ -91,6 +95,10 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	db.Conversations = Conversations{db}
 	db.Traces = Traces{db}
 	db.Media = Media{db}
+	db.Upstreams = Upstreams{db}
+	db.ToolRules = ToolRules{db}
+	db.Calls = Calls{db}
+	db.Leases = Leases{db}
 	db.commits = newCommitter(db)
 	return db, nil
 }

@@ -1,0 +1,115 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Call is the record of one call of a tool.
+type Call struct {
+	ID       string        `json:"id"`
+	At       time.Time     `json:"at"`
+	Person   string        `json:"person"`
+	Key      string        `json:"key,omitempty"`
+	Bot      int64         `json:"bot,omitempty"` // that called; 0: a program did
+	Turn     string        `json:"turn,omitempty"`
+	Door     string        `json:"door"`
+	Program  string        `json:"program,omitempty"` // as the caller calls itself
+	Device   string        `json:"device,omitempty"`  // as the caller calls itself
+	Provider string        `json:"provider"`
+	Tool     string        `json:"tool"`
+	Instance string        `json:"instance"`
+	Took     time.Duration `json:"took"`
+	Bytes    int64         `json:"bytes"` // of the result
+
+	Outcome string `json:"outcome"` // done, trouble (the tool failed), failed, refused, asked (for more)
+	Code    string `json:"code,omitempty"`
+	Cause   string `json:"cause,omitempty"` // for the owner, without secrets
+
+	// Args, if the owner wants them kept.
+	Args string `json:"args,omitempty"`
+}
+
+// Calls is the table of calls, the audit trail.
+type Calls struct{ db *DB }
+
+const (
+	callColumns     = `id, at, person, key, bot, turn, door, program, device, provider, tool, instance, took_us, bytes, outcome, code, cause, args`
+	callColumnCount = 18
+	// callsAtOnce is how many rows one statement inserts: binding is cheaper than
+	// running a statement again. 32 × 18 is well below what either database takes.
+	callsAtOnce = 32
+)
+
+var (
+	insertCall  = insertCalls(1)
+	insertBatch = insertCalls(callsAtOnce)
+)
+
+func insertCalls(rows int) string {
+	var b strings.Builder
+	b.WriteString(`INSERT INTO calls (` + callColumns + `) VALUES `)
+	for n := range rows * callColumnCount {
+		switch {
+		case n == 0:
+			b.WriteByte('(')
+		case n%callColumnCount == 0:
+			b.WriteString("), (")
+		default:
+			b.WriteString(", ")
+		}
+		b.WriteString("$" + strconv.Itoa(n+1))
+	}
+	b.WriteString(") ON CONFLICT (id) DO NOTHING")
+	return b.String()
+}
+
+// Add writes calls. They are on the disk when it returns.
+func (t Calls) Add(ctx context.Context, calls []Call) error {
+	return t.db.tx(ctx, func(tx *sql.Tx) error {
+		args := make([]any, 0, callsAtOnce*callColumnCount)
+		for len(calls) > 0 {
+			query, n := insertCall, 1
+			if len(calls) >= callsAtOnce {
+				query, n = insertBatch, callsAtOnce
+			}
+			args = args[:0]
+			for i := range calls[:n] {
+				c := &calls[i]
+				args = append(args, c.ID, millis(c.At), c.Person, c.Key, c.Bot, c.Turn, c.Door, c.Program, c.Device, c.Provider, c.Tool, c.Instance,
+					c.Took.Microseconds(), c.Bytes, c.Outcome, c.Code, c.Cause, nullString(c.Args))
+			}
+			if _, err := tx.ExecContext(ctx, query, args...); err != nil {
+				return err
+			}
+			calls = calls[n:]
+		}
+		return nil
+	})
+}
+
+func readCall(s scanner) (c Call, err error) {
+	var (
+		at, took int64
+		args     sql.NullString
+	)
+	err = s.Scan(&c.ID, &at, &c.Person, &c.Key, &c.Bot, &c.Turn, &c.Door, &c.Program, &c.Device, &c.Provider, &c.Tool, &c.Instance,
+		&took, &c.Bytes, &c.Outcome, &c.Code, &c.Cause, &args)
+	c.At, c.Took, c.Args = fromMillis(at), micros(took), args.String
+	return c, err
+}
+
+// Newest lists a person's newest calls (everybody's for an empty person) that
+// began before the given time, newest first.
+func (t Calls) Newest(ctx context.Context, person string, before time.Time, limit int) ([]Call, error) {
+	return all(ctx, t.db, readCall, `SELECT `+callColumns+` FROM calls WHERE ($1 = '' OR person = $1) AND at < $2 ORDER BY at DESC, id DESC LIMIT $3`,
+		person, millis(before), limit)
+}
+
+// ByTurn lists the calls that a bot made in a turn, oldest first.
+func (t Calls) ByTurn(ctx context.Context, turn string) ([]Call, error) {
+	return all(ctx, t.db, readCall, `SELECT `+callColumns+` FROM calls WHERE turn = $1 ORDER BY at, id LIMIT 1000`, turn)
+}
