@@ -1,12 +1,17 @@
-// Package board is where bots are plugged in and through which every turn goes:
-// it finds the bot, queues for it, streams the answer, minds the limits, and
-// writes down what happened.
+// Package board is where bots and providers of tools are plugged in, and through
+// which every turn and every call goes: it finds the bot, queues for it, streams
+// the answer, minds the limits, and writes down what happened.
 //
 // A turn's way: a door calls [Board.Answer], which makes a run. The run's work
 // goroutine asks the target, a seat of this instance (queue.go) or one of
 // another (remote.go). Each event passes through the run (run.go) to the askers
 // that still listen. When the bot ends, the trace and the exchange are committed
 // in one piece, and only then is the asker told that the answer is complete.
+//
+// A call's way: a door, or a bot, calls [Board.Call] (call.go) with a name from
+// its [View] of the catalog (catalog.go). The board checks the rules (rules.go),
+// the rate and the arguments (schema.go), hands the call to its provider, and
+// writes the audit row (audit.go).
 package board
 
 import (
@@ -42,22 +47,33 @@ type Options struct {
 	Turns      int           // turns at a time, on this instance; 0: 2,000
 	History    int           // how many earlier exchanges a bot is told; 0: 20
 	MediaLife  time.Duration // how long a picture can be fetched by a bot; 0: 1 h
+	Calls      int           // calls of tools at a time, on this instance; 0: 2,000
+	CallRate   int           // calls a minute of a key that has no rate of its own; 0: any number
 	// KeepContent keeps questions and answers in traces, unless a bot's owner
 	// decided otherwise.
 	KeepContent bool
+	// KeepArgs keeps the arguments of all calls in the audit trail.
+	KeepArgs bool
 }
 
 // Board is the board. It is safe for concurrent use.
 type Board struct {
 	Options
 	presence *presence
+	catalog  *catalog
+	audit    *audit
+	rates    *rates
 	metrics  metrics
 
 	ctx     context.Context // ends when the board must stop at once
 	cancel  context.CancelCauseFunc
 	places  chan struct{} // one per turn at a time
 	work    sync.WaitGroup
-	closing sync.Once
+	calls   chan struct{} // one per call at a time
+	calling sync.WaitGroup
+	// refreshing looks for changed rules until the board is closed.
+	refreshing sync.WaitGroup
+	closing    sync.Once
 
 	mu       sync.Mutex
 	draining bool
@@ -91,11 +107,17 @@ func New(o Options) (*Board, error) {
 	if o.History == 0 {
 		o.History = 20
 	}
+	if o.Calls == 0 {
+		o.Calls = 2000
+	}
 	places := make(chan struct{}, o.Turns)
 	b := &Board{
 		Options: o,
 		metrics: newMetrics(o.Registerer, func() float64 { return float64(len(places)) }),
 		places:  places,
+		calls:   make(chan struct{}, o.Calls),
+		catalog: newCatalog(o.Logger),
+		rates:   &rates{perMinute: o.CallRate, each: map[string]*bucket{}},
 		runs:    map[[32]byte]*run{},
 		built:   map[int64]built{},
 		push:    map[string]Push{},
@@ -106,6 +128,7 @@ func New(o Options) (*Board, error) {
 		b.cancel(nil)
 		return nil, err
 	}
+	b.audit = newAudit(b)
 	return b, nil
 }
 
@@ -126,6 +149,7 @@ func (b *Board) Drain(ctx context.Context) {
 	b.presence.withdraw()
 	go func() {
 		b.work.Wait()
+		b.calling.Wait()
 		b.presence.jobs.Wait()
 		close(done)
 	}()
@@ -145,6 +169,8 @@ func (b *Board) Close() {
 		cancel()
 		b.Drain(ended)
 		b.cancel(ErrStopping)
+		b.refreshing.Wait()
+		b.audit.close()
 		b.presence.close()
 	})
 }

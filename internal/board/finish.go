@@ -61,6 +61,8 @@ type metrics struct {
 	first   *prometheus.HistogramVec
 	total   *prometheus.HistogramVec
 	late    prometheus.Counter
+	called  *prometheus.CounterVec
+	took    *prometheus.HistogramVec
 }
 
 func newMetrics(reg prometheus.Registerer, running func() float64) metrics {
@@ -73,6 +75,9 @@ func newMetrics(reg prometheus.Registerer, running func() float64) metrics {
 		total:   prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "patchbay_turn_seconds", Help: "Time to the end of an answer.", Buckets: seconds}, []string{"kind"}),
 		late:    prometheus.NewCounter(prometheus.CounterOpts{Name: "patchbay_late_answers_total", Help: "Answers that came when their asker had gone."}),
 	}
+	m.called = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_calls_total", Help: "Calls of tools that ended."}, []string{"door", "kind", "outcome", "code"})
+	m.took = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "patchbay_call_seconds", Help: "Time that calls of tools took.", Buckets: append([]float64{.0001, .001, .01}, seconds...)}, []string{"kind"})
+	reg.MustRegister(m.called, m.took)
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "patchbay_turns_running", Help: "Turns that are being answered, those that nobody waits for any more too."}, running))
 	reg.MustRegister(m.turns, m.refused, m.pieces, m.first, m.total, m.late)
 	return m
@@ -85,4 +90,11 @@ func (m *metrics) turn(tr store.Trace) {
 		m.first.WithLabelValues(tr.Kind).Observe(tr.First.Seconds())
 	}
 	m.total.WithLabelValues(tr.Kind).Observe(tr.Total.Seconds())
+}
+
+func (m *metrics) call(c store.Call, kind string) {
+	m.called.WithLabelValues(c.Door, kind, c.Outcome, c.Code).Inc()
+	if c.Outcome != callRefused {
+		m.took.WithLabelValues(kind).Observe(c.Took.Seconds())
+	}
 }

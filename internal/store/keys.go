@@ -10,13 +10,13 @@ import (
 // Key is a secret by which a program acts for a person. The secret itself is
 // not kept.
 type Key struct {
-	ID      string    `json:"id"`
-	Person  string    `json:"person"` // id
-	Name    string    `json:"name"`
-	Scopes  []string  `json:"scopes"`
-	Bot     int64     `json:"bot,omitempty"` // the only bot it opens; 0: any its person may use
-	Hash    string    `json:"-"`
-	Hint    string    `json:"hint"` // the first characters, to tell keys apart
+	ID     string   `json:"id"`
+	Person string   `json:"person"` // id
+	Name   string   `json:"name"`
+	Scopes []string `json:"scopes"`
+	Bot    int64    `json:"bot,omitempty"` // the only bot it opens; 0: any its person may use
+	Hash   string   `json:"-"`
+	Hint   string   `json:"hint"` // the first characters, to tell keys apart
 	// Rules say which tools the key may call, as JSON; empty: all that its person
 	// may.
 	Rules   string    `json:"-"`

@@ -4,46 +4,56 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"strings"
 )
 
-// maxArguments bounds the arguments of one call: commands need some 200 bytes.
+// maxArguments bounds the arguments of one call: commands need some 200 bytes, and
+// what is written for a tool is written word by word while a person waits.
 const maxArguments = 16 << 10
 
-var errArguments = errors.New("the arguments are not a JSON object")
+var (
+	errArguments     = errors.New("the arguments are not a JSON object")
+	errLongArguments = errors.New("the arguments are too long")
+)
 
-// parseArguments reads the arguments of a call as the model wrote them. Numbers
-// become json.Number. What models often get wrong is put right: nothing or null
-// for no arguments, an object that was encoded twice, and a code fence around it.
+// parseArguments reads the arguments of a call as [plainObject] does. Numbers
+// become json.Number.
 func parseArguments(text string) (map[string]any, error) {
-	if len(text) > maxArguments {
-		return nil, errors.New("the arguments are too long")
-	}
-	text = unfence(strings.TrimSpace(text))
-	if text == "" || text == "null" {
-		return map[string]any{}, nil
-	}
-	if text[0] == '"' {
-		var inner string
-		if json.Unmarshal([]byte(text), &inner) != nil {
-			return nil, errArguments
-		}
-		text = unfence(strings.TrimSpace(inner))
-		if text == "" || text == "null" {
-			return map[string]any{}, nil
-		}
+	text, err := plainObject(text)
+	if err != nil {
+		return nil, err
 	}
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.UseNumber()
 	var args map[string]any
-	if err := dec.Decode(&args); err != nil || args == nil {
-		return nil, errArguments
-	}
-	if _, err := dec.Token(); err != io.EOF {
+	if err := dec.Decode(&args); err != nil {
 		return nil, errArguments
 	}
 	return args, nil
+}
+
+// plainObject is the JSON object that a model wrote as the arguments of a call,
+// as it is written. What models often get wrong is put right: nothing or null for
+// no arguments, an object that was encoded twice, and a code fence around it.
+func plainObject(text string) (string, error) {
+	if len(text) > maxArguments {
+		return "", errLongArguments
+	}
+	text = unfence(strings.TrimSpace(strings.ToValidUTF8(text, "\ufffd")))
+	if strings.HasPrefix(text, `"`) {
+		var inner string
+		if json.Unmarshal([]byte(text), &inner) != nil {
+			return "", errArguments
+		}
+		text = unfence(strings.TrimSpace(inner))
+	}
+	if text == "" || text == "null" {
+		return "{}", nil
+	}
+	if text[0] != '{' || !json.Valid([]byte(text)) {
+		return "", errArguments
+	}
+	return text, nil
 }
 
 // unfence takes ```json … ``` away.

@@ -8,12 +8,18 @@ import (
 // maxCalls bounds how many calls one answer can make.
 const maxCalls = 16
 
+// maxExtra bounds the extra_content of a call; signatures have some KiB.
+const maxExtra = 16 << 10
+
 var errTooManyCalls = errors.New("the model called too many functions at once")
 
 // call is a function call of the model.
 type call struct {
 	id, name  string
 	arguments string
+	// extra is the call's extra_content: Gemini takes results only along with the
+	// signature that came there.
+	extra json.RawMessage
 }
 
 // fragment is a piece of a call as it is streamed.
@@ -21,6 +27,7 @@ type fragment struct {
 	index     *int
 	id, name  string
 	arguments []byte // valid during the call that gets it
+	extra     json.RawMessage
 }
 
 // calls puts the calls of an answer together. The zero value is ready.
@@ -37,6 +44,7 @@ type openCall struct {
 	id, name  string
 	index     *int
 	arguments []byte
+	extra     json.RawMessage
 }
 
 func (c *calls) add(f fragment) error {
@@ -53,6 +61,9 @@ func (c *calls) add(f fragment) error {
 	}
 	if o.id == "" {
 		o.id = f.id
+	}
+	if o.extra == nil && len(f.extra) <= maxExtra && string(f.extra) != "null" {
+		o.extra = f.extra
 	}
 	// One byte more than allowed is kept, so that it shows.
 	room := maxArguments + 1 - len(o.arguments)
@@ -112,7 +123,7 @@ func (c *calls) take() []call {
 	var out []call
 	for i := range c.open {
 		if o := &c.open[i]; o.name != "" {
-			out = append(out, call{id: o.id, name: o.name, arguments: string(o.arguments)})
+			out = append(out, call{id: o.id, name: o.name, arguments: string(o.arguments), extra: o.extra})
 		}
 	}
 	c.open = nil

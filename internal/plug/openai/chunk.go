@@ -31,12 +31,16 @@ type message struct {
 	Refusal      content       `json:"refusal"`
 	ToolCalls    []toolCall    `json:"tool_calls"`
 	FunctionCall *functionCall `json:"function_call"`
+	// Reasoning is what the model thought. DeepSeek wants it back with the results
+	// of calls.
+	Reasoning content `json:"reasoning_content"`
 }
 
 type toolCall struct {
 	Index    *int         `json:"index"`
 	ID       string       `json:"id"`
 	Function functionCall `json:"function"`
+	Extra    json.RawMessage `json:"extra_content"`
 }
 
 type functionCall struct {
@@ -84,6 +88,8 @@ var (
 // delta is what a piece of an answer brings. It is used again for the next one.
 type delta struct {
 	text   string
+	// thought is a piece of the reasoning_content.
+	thought string
 	finish string
 	calls  []fragment
 	// whole says that this is a complete message, not a piece of one.
@@ -135,10 +141,10 @@ func (d *delta) take(c *choice) {
 	if m == nil {
 		return
 	}
-	d.text = string(m.Content) + string(m.Refusal)
+	d.text, d.thought = string(m.Content)+string(m.Refusal), string(m.Reasoning)
 	for _, t := range m.ToolCalls {
 		d.calls = append(d.calls, fragment{
-			index: t.Index, id: t.ID, name: t.Function.Name, arguments: plainArguments(t.Function.Arguments),
+			index: t.Index, id: t.ID, name: t.Function.Name, arguments: plainArguments(t.Function.Arguments), extra: t.Extra,
 		})
 	}
 	if f := m.FunctionCall; f != nil {

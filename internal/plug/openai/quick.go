@@ -92,7 +92,7 @@ func (w *walker) delta(text *string) bool {
 			var ok bool
 			*text, ok = w.text()
 			return ok
-		case "tool_calls", "function_call", "refusal":
+		case "tool_calls", "function_call", "refusal", "reasoning_content":
 			return w.literal("null")
 		}
 		return w.skip(0)

@@ -3,6 +3,7 @@ package openai
 import (
 	"context"
 	"io"
+	"strings"
 )
 
 // sink takes what a model says in one round, in the order in which it says it.
@@ -16,7 +17,14 @@ type outcome struct {
 	// finish is the reason the server gave, "" if it gave none.
 	finish string
 	usage  *usage
+	// thought is the reasoning_content, cut at maxThought.
+	thought string
 }
+
+// maxThought bounds what is kept of a model's reasoning, which goes back to the
+// server along with the results of calls. Servers that want it look whether it is
+// there.
+const maxThought = 64 << 10
 
 // round sends one request and passes the answer on. It returns the error of a
 // sink as it is, and otherwise what kept the answer from being complete; ctx's
@@ -29,6 +37,7 @@ func (b *Bot) round(ctx context.Context, body []byte, to sink) (outcome, error) 
 		defer r.close()
 		in := listener{to: to, reply: r}
 		if err = in.listen(); err == nil {
+			in.out.thought = in.thought.String()
 			return in.out, nil
 		}
 	}
@@ -49,6 +58,8 @@ type listener struct {
 	calls calls
 	said  bool
 	out   outcome
+	// thought collects out.thought.
+	thought strings.Builder
 }
 
 func (l *listener) listen() error {
@@ -77,6 +88,9 @@ func (l *listener) take(d *delta) error {
 	}
 	if d.whole && l.said {
 		d.text = "" // a repetition of all pieces at the end
+	}
+	if !d.whole || l.thought.Len() == 0 {
+		l.thought.WriteString(clip(d.thought, maxThought-l.thought.Len()))
 	}
 	for _, f := range d.calls {
 		if err := l.calls.add(f); err != nil {

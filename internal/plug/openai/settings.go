@@ -20,6 +20,10 @@ const (
 	DefaultFirstByteTimeout = 30 * time.Second
 	DefaultIdleTimeout      = 60 * time.Second
 	DefaultRetries          = 2
+	DefaultToolSteps        = 8
+	DefaultToolTime         = 2 * time.Minute
+	DefaultToolOutput       = 16 << 10
+	DefaultToolsMost        = 64
 )
 
 const (
@@ -31,6 +35,17 @@ const (
 	// maxHistoryTokens is above what any board keeps; it catches a number in
 	// the wrong unit.
 	maxHistoryTokens = 1_000_000
+	// maxToolSteps keeps a model that calls for ever from costing its owner more
+	// than 33 requests for one question.
+	maxToolSteps = 32
+	// maxToolTime is how long answers are waited for that come late.
+	maxToolTime = 10 * time.Minute
+	// maxToolOutput leaves room for another result within [maxToolText].
+	maxToolOutput = 128 << 10
+	// leastToolOutput is what a failure needs to be understood.
+	leastToolOutput = 256
+	// maxToolsMost is how many functions OpenAI and others take.
+	maxToolsMost = 128
 )
 
 // Settings say which model answers and how it is asked. Only BaseURL and Model
@@ -49,9 +64,21 @@ type Settings struct {
 	// Images says whether the model can see. Null means yes. If it cannot, it is
 	// told in words that a picture came.
 	Images *bool `json:"images,omitempty"`
-	// Tools says whether the model is offered device commands as functions. Null
-	// means yes.
+	// Tools says whether the model is offered functions: device commands, and the
+	// tools that its owner allows. Null means yes.
 	Tools *bool `json:"tools,omitempty"`
+	// ToolSteps is in how many rounds of a turn the model may call tools before it
+	// has to answer with what it has. 0 means 8; 32 are the most.
+	ToolSteps int `json:"tool_steps,omitempty"`
+	// ToolTime is how long the calls of tools in a turn may take, all together. 0
+	// means 2 min; 10 min are the most.
+	ToolTime Duration `json:"tool_time,omitempty"`
+	// ToolOutput is how much of one tool's result the model gets, in bytes. 0 means
+	// 16 KiB; 128 KiB are the most.
+	ToolOutput int `json:"tool_output,omitempty"`
+	// ToolsMost is how many functions the model is offered at most, device commands
+	// included. 0 means 64; 128 are the most.
+	ToolsMost int `json:"tools_most,omitempty"`
 	// HistoryTokens is how much of the conversation so far is sent along, in
 	// tokens as [estimate] counts them. 0 means 3000, negative means nothing.
 	HistoryTokens int `json:"history_tokens,omitempty"`
@@ -137,7 +164,7 @@ func (s *Settings) Validate() error {
 	if _, err := parseEndpoint(s.BaseURL); err != nil {
 		return err
 	}
-	return errors.Join(s.checkTexts(), s.checkNumbers(), s.checkHeaders(), s.checkExtra())
+	return errors.Join(s.checkTexts(), s.checkNumbers(), s.checkTools(), s.checkHeaders(), s.checkExtra())
 }
 
 func (s *Settings) checkTexts() error {
@@ -166,6 +193,20 @@ func (s *Settings) checkNumbers() error {
 		return errors.New(`idle_timeout is negative; choose something like "60s"`)
 	case s.Retries > maxRetries:
 		return fmt.Errorf("retries is %d; choose at most %d (-1 never asks again)", s.Retries, maxRetries)
+	}
+	return nil
+}
+
+func (s *Settings) checkTools() error {
+	switch {
+	case s.ToolSteps < 0 || s.ToolSteps > maxToolSteps:
+		return fmt.Errorf("tool_steps is %d; choose 1 to %d, or leave it out for %d", s.ToolSteps, maxToolSteps, DefaultToolSteps)
+	case s.ToolTime < 0 || time.Duration(s.ToolTime) > maxToolTime:
+		return fmt.Errorf(`tool_time is %s; choose something like "30s", %s at most`, time.Duration(s.ToolTime), maxToolTime)
+	case s.ToolOutput < 0 || s.ToolOutput > 0 && s.ToolOutput < leastToolOutput || s.ToolOutput > maxToolOutput:
+		return fmt.Errorf("tool_output is %d; choose %d to %d bytes, or leave it out for %d", s.ToolOutput, leastToolOutput, maxToolOutput, DefaultToolOutput)
+	case s.ToolsMost < 0 || s.ToolsMost > maxToolsMost:
+		return fmt.Errorf("tools_most is %d; choose 1 to %d, or leave it out for %d", s.ToolsMost, maxToolsMost, DefaultToolsMost)
 	}
 	return nil
 }
@@ -210,6 +251,21 @@ func (s *Settings) checkExtra() error {
 
 func (s *Settings) images() bool { return s.Images == nil || *s.Images }
 func (s *Settings) tools() bool  { return s.Tools == nil || *s.Tools }
+
+func (s *Settings) toolSteps() int  { return orDefault(s.ToolSteps, DefaultToolSteps) }
+func (s *Settings) toolOutput() int { return orDefault(s.ToolOutput, DefaultToolOutput) }
+func (s *Settings) toolsMost() int  { return orDefault(s.ToolsMost, DefaultToolsMost) }
+
+func (s *Settings) toolTime() time.Duration {
+	return orDefault(time.Duration(s.ToolTime), DefaultToolTime)
+}
+
+func orDefault[T int | time.Duration](v, otherwise T) T {
+	if v == 0 {
+		return otherwise
+	}
+	return v
+}
 
 func (s *Settings) historyTokens() int {
 	if s.HistoryTokens == 0 {

@@ -24,22 +24,25 @@ const (
 // toolSuggest is the function by which a model offers next questions.
 const toolSuggest = "suggest_questions"
 
-// tool is a function that a model is offered.
-type tool struct {
+// function is something that a model is offered to call.
+type function struct {
 	name string
 	// schema is the element of the request's "tools".
 	schema json.RawMessage
-	// event makes what the asker gets out of a call's arguments.
+	// event makes what the asker gets out of a call's arguments. It is nil for what
+	// the toolbox carries out.
 	event func(args map[string]any) (talk.Event, error)
+	// title is what people call it, if it is the toolbox's.
+	title string
 }
 
-// tools are the functions offered in a turn: the device commands that its device
+// commands are our own functions in a turn: the device commands that its device
 // can carry out, in the device's order, and suggestions if the owner wants them.
-func (b *Bot) tools(turn *talk.Turn) []tool {
+func (b *Bot) commands(turn *talk.Turn) []function {
 	if !b.settings.tools() || b.toolless.Load() {
 		return nil
 	}
-	var out []tool
+	var out []function
 	for _, command := range turn.Commands {
 		if t, ok := commandTools[command]; ok {
 			out = append(out, t)
@@ -51,28 +54,32 @@ func (b *Bot) tools(turn *talk.Turn) []tool {
 	return out
 }
 
-// kinds says whether there are device commands and suggestions among tools.
-func kinds(tools []tool) (device, suggest bool) {
-	for _, t := range tools {
-		if t.name == toolSuggest {
+// kinds says whether there are device commands, suggestions and functions of the
+// toolbox among functions.
+func kinds(functions []function) (device, suggest, toolbox bool) {
+	for _, f := range functions {
+		switch {
+		case f.event == nil:
+			toolbox = true
+		case f.name == toolSuggest:
 			suggest = true
-		} else {
+		default:
 			device = true
 		}
 	}
-	return device, suggest
+	return device, suggest, toolbox
 }
 
-func find(tools []tool, name string) (tool, bool) {
-	for _, t := range tools {
-		if t.name == name {
-			return t, true
+func find(functions []function, name string) (function, bool) {
+	for _, f := range functions {
+		if f.name == name {
+			return f, true
 		}
 	}
-	return tool{}, false
+	return function{}, false
 }
 
-var commandTools = map[string]tool{
+var commandTools = map[string]function{
 	talk.CommandTakePhoto: commandTool(talk.CommandTakePhoto,
 		"Takes a photo with the camera of the person's device and shows it to you in their next message. "+
 			"Call it when the answer depends on what the person sees or points at and no picture of it was sent.",
@@ -97,7 +104,7 @@ var commandTools = map[string]tool{
 		`{"type":"object","properties":{},"additionalProperties":false}`, noArguments),
 }
 
-var suggestTool = tool{
+var suggestTool = function{
 	name: toolSuggest,
 	schema: toolSchema(toolSuggest,
 		"Shows short questions that the person may want to ask next. Call it along with your answer, never instead of it.",
@@ -110,8 +117,8 @@ var suggestTool = tool{
 	},
 }
 
-func commandTool(name, description, parameters string, arguments func(map[string]any) (map[string]string, error)) tool {
-	return tool{
+func commandTool(name, description, parameters string, arguments func(map[string]any) (map[string]string, error)) function {
+	return function{
 		name:   name,
 		schema: toolSchema(name, description, parameters),
 		event: func(args map[string]any) (talk.Event, error) {

@@ -164,7 +164,7 @@ func FuzzArguments(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, tool := range append([]tool{suggestTool}, toolList()...) {
+		for _, tool := range append([]function{suggestTool}, toolList()...) {
 			e, err := tool.event(args)
 			if err != nil {
 				continue
@@ -200,8 +200,8 @@ func FuzzArguments(f *testing.F) {
 	})
 }
 
-func toolList() []tool {
-	var out []tool
+func toolList() []function {
+	var out []function
 	for _, c := range allCommands {
 		out = append(out, commandTools[c])
 	}

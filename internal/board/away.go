@@ -1,0 +1,4 @@
+package board
+
+// away is an outlet that another instance holds.
+type away struct{ offer *offer }

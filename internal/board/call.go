@@ -1,0 +1,209 @@
+package board
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/google/uuid"
+
+	"patchbay/internal/store"
+	"patchbay/internal/tool"
+)
+
+// Access is what a caller may do: who it is, and the rules of its key (as kept)
+// or of its bot.
+type Access struct {
+	tool.Caller
+	Rules string
+}
+
+// The outcomes that the audit trail knows.
+const (
+	callDone    = "done"
+	callTrouble = "trouble" // carried out, and the tool said that it failed
+	callFailed  = "failed"
+	callRefused = "refused" // not carried out
+	callAsked   = "asked"   // the provider wants to know more first
+)
+
+// maxDepth bounds how many bots can stand behind one another: a bot that asks a
+// bot that asks a bot.
+const maxDepth = 3
+
+// Call calls a tool by its full name. The call's ID, Tool and Caller are filled
+// in here. Its error is an *[tool.Error], also when ctx ended. What happened is
+// in the audit trail by the time Call returns, or, of tools that only read, a
+// moment later.
+func (b *Board) Call(ctx context.Context, who Access, name string, c *tool.Call) (*tool.Result, error) {
+	began := time.Now()
+	c.Caller = who.Caller
+	if c.ID == "" {
+		c.ID = uuid.Must(uuid.NewV7()).String()
+	}
+	if len(c.Args) == 0 || string(c.Args) == "null" {
+		c.Args = json.RawMessage("{}")
+	}
+	o, rules, err := b.admit(who, name, c.Args)
+	var res *tool.Result
+	ran := false
+	if err == nil {
+		if err = b.enterCall(); err == nil {
+			ran = true
+			c.Tool = o.Tool.Name
+			res, err = b.carryOut(ctx, o, c)
+			b.leaveCall()
+		}
+	}
+	b.record(o, name, rules, c, res, err, ran, began)
+	if err != nil {
+		return nil, tool.AsError(err)
+	}
+	return res, nil
+}
+
+// admit finds a tool and decides whether it may be called so.
+func (b *Board) admit(who Access, name string, args []byte) (*Offered, Rules, error) {
+	v, err := b.View(who.Person, who.Rules)
+	if err != nil {
+		return nil, Rules{}, tool.Fail(tool.Failed, "The rules of this key cannot be read.", err)
+	}
+	rules := v.rules
+	if who.Depth > maxDepth {
+		return nil, rules, tool.Fail(tool.Denied, "Too many bots ask one another; answer without this tool.", nil)
+	}
+	if !b.rates.allow(who.Caller, rules.PerMinute) {
+		return nil, rules, tool.Fail(tool.TooMany, "Too many calls; wait a minute and call again.", nil)
+	}
+	o := v.Tool(name)
+	if o == nil {
+		return nil, rules, v.missing(name)
+	}
+	if args[0] != '{' {
+		return o, rules, tool.Fail(tool.BadArgs, "The arguments must be a JSON object.", nil)
+	}
+	if err := o.check(args); err != nil {
+		return o, rules, tool.Fail(tool.BadArgs, err.Error(), nil)
+	}
+	return o, rules, nil
+}
+
+// missing says why there is no such tool for a caller.
+func (v *View) missing(name string) error {
+	switch v.hidden[name] {
+	case denied:
+		return tool.Fail(tool.Denied, fmt.Sprintf("The tool %s is not allowed here.", name), nil)
+	case dangerous:
+		return tool.Fail(tool.Denied, fmt.Sprintf("The tool %s is dangerous, and its owner has not allowed it (patchbay tool allow %s).", name, name), nil)
+	}
+	return tool.Fail(tool.Unknown, "Unknown tool: "+name, nil)
+}
+
+// enterCall counts a call in, unless the board is stopping or full.
+func (b *Board) enterCall() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.draining {
+		return tool.Fail(tool.Failed, "The server is stopping; call again in a moment.", ErrStopping)
+	}
+	select {
+	case b.calls <- struct{}{}:
+		b.calling.Add(1)
+		return nil
+	default:
+		return tool.Fail(tool.Busy, "Too many calls are running; call again in a moment.", fmt.Errorf("%d calls at a time", cap(b.calls)))
+	}
+}
+
+func (b *Board) leaveCall() {
+	<-b.calls
+	b.calling.Done()
+}
+
+var errStuck = errors.New("the provider took too long")
+
+// carryOut calls the provider and sees to it that what comes back can be used.
+func (b *Board) carryOut(ctx context.Context, o *Offered, c *tool.Call) (res *tool.Result, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, o.outlet.Timeout, errStuck)
+	defer cancel()
+	stop := context.AfterFunc(b.ctx, cancel)
+	defer stop()
+	defer func() {
+		if r := recover(); r != nil {
+			b.Logger.Error("a provider panicked", "provider", o.outlet.ID, "tool", o.Tool.Name, "panic", r, "stack", string(debug.Stack()))
+			res, err = nil, tool.Fail(tool.Failed, "The tool failed.", fmt.Errorf("panic: %v", r))
+		}
+	}()
+	res, err = o.at.Call(ctx, c)
+	switch {
+	case err == nil && res == nil:
+		return nil, tool.Fail(tool.Garbled, "The tool gave no result.", nil)
+	case err == nil && len(res.Content) > 0 && res.Content[0] != '[',
+		err == nil && len(res.Structured) > 0 && res.Structured[0] != '{':
+		return nil, tool.Fail(tool.Garbled, "The tool's answer cannot be used.", nil)
+	case err == nil:
+		return res, nil
+	}
+	var told *tool.Error
+	if ctx.Err() == nil || errors.As(err, &told) {
+		return nil, err
+	}
+	switch {
+	case errors.Is(context.Cause(ctx), errStuck):
+		return nil, tool.Fail(tool.TimedOut, fmt.Sprintf("The tool did not answer within %s.", o.outlet.Timeout), err)
+	case b.ctx.Err() != nil:
+		return nil, tool.Fail(tool.Lost, "The server is stopping; call again in a moment.", ErrStopping)
+	}
+	return nil, tool.Fail(tool.Cancelled, "The call was cancelled.", context.Cause(ctx))
+}
+
+// record writes the audit row of a call and counts it.
+func (b *Board) record(o *Offered, name string, rules Rules, c *tool.Call, res *tool.Result, err error, ran bool, began time.Time) {
+	took := time.Since(began)
+	row := store.Call{
+		ID: c.ID, At: began, Person: c.Caller.Person, Key: c.Caller.Key, Bot: c.Caller.Bot, Turn: c.Caller.Turn, Door: c.Caller.Door,
+		Program: clip(c.Caller.Program, 100), Device: clip(c.Caller.Device, 100), Tool: clip(name, 100), Instance: b.Bus.Instance, Took: took,
+	}
+	if len(c.State) > 0 || len(c.Answers) > 0 {
+		// The same call again, with the answers to what its provider asked for.
+		row.ID = uuid.Must(uuid.NewV7()).String()
+	}
+	kind := ""
+	if o != nil {
+		row.Provider, kind = o.outlet.ID, o.outlet.Kind
+	}
+	switch e := tool.AsError(err); {
+	case e != nil:
+		row.Outcome, row.Code, row.Cause = callFailed, string(e.Code), clip(e.Error(), 500)
+		if !ran {
+			row.Outcome = callRefused
+		}
+	case res.Need != nil:
+		row.Outcome = callAsked
+	default:
+		row.Outcome, row.Bytes = callDone, int64(len(res.Content)+len(res.Structured))
+		if res.IsError {
+			row.Outcome, row.Cause = callTrouble, clip(res.Words(), 500)
+		}
+	}
+	if rules.KeepArgs || b.KeepArgs {
+		row.Args = string(bytes.ToValidUTF8(c.Args, nil))
+	}
+	b.metrics.call(row, kind)
+	b.audit.add(row, ran && !o.OnlyReads())
+	if row.Outcome == callRefused {
+		b.Logger.Warn("a call was refused", "tool", row.Tool, "door", row.Door, "person", row.Person, "key", row.Key, "code", row.Code)
+	}
+}
+
+// clip shortens what comes from outside to what a row should hold.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return string(bytes.ToValidUTF8([]byte(s[:most]), nil)) + "…"
+}

@@ -1,0 +1,143 @@
+package board
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+
+	"patchbay/internal/tool"
+)
+
+// Offered is a tool as callers see it.
+type Offered struct {
+	// Name is unique among what a caller sees: the outlet's slug, "_" and the
+	// tool's name, as [A-Za-z0-9_-] of 64 at most, which is what models take.
+	Name string
+	tool.Tool
+	outlet Outlet
+	at     place
+
+	list   sync.Once
+	listed []byte
+	schema schema
+}
+
+// Outlet is where the tool's provider is plugged in.
+func (o *Offered) Outlet() Outlet { return o.outlet }
+
+// nameLength is the longest name that models' APIs take.
+const nameLength = 64
+
+// fullName is how a tool is called by everybody but its provider. It depends on
+// nothing but the outlet's slug and the tool's own name, so that it stays the
+// same whatever else is plugged in. Names that are too long end in a hash.
+func fullName(slug, name string) string {
+	clean := []byte(name)
+	for i, c := range clean {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-') {
+			clean[i] = '_'
+		}
+	}
+	full := string(clean)
+	if slug != "" {
+		full = slug + "_" + full
+	}
+	if len(full) > nameLength || full == "" {
+		full = full[:min(len(full), nameLength-9)] + "_" + hash8(name)
+	}
+	return full
+}
+
+func hash8(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(sum[:4])
+}
+
+// name gives the tools of an outlet their full names. When two have the same,
+// those that are not spelt exactly so get a hash; twins that still are the same
+// are left out.
+func name(o Outlet, at place, tools []tool.Tool) (named []*Offered, twins []string) {
+	count := map[string]int{}
+	for _, t := range tools {
+		count[fullName(o.Slug, t.Name)]++
+	}
+	taken := map[string]bool{}
+	for _, t := range tools {
+		full := fullName(o.Slug, t.Name)
+		if count[full] > 1 && !strings.HasSuffix(full, t.Name) {
+			full = fullName(o.Slug, full[min(len(o.Slug)+1, len(full)):]+"_"+hash8(t.Name))
+		}
+		if taken[full] {
+			twins = append(twins, t.Name)
+			continue
+		}
+		taken[full] = true
+		named = append(named, &Offered{Name: full, Tool: t, outlet: o, at: at})
+	}
+	return named, twins
+}
+
+// same says whether two offers look the same to callers.
+func same(a, b []*Offered) bool {
+	return slices.EqualFunc(a, b, func(x, y *Offered) bool {
+		return x.Dangerous == y.Dangerous && x.Tool.Name == y.Tool.Name && bytes.Equal(x.Listed(), y.Listed())
+	})
+}
+
+// emptySchema is what a tool that says nothing takes.
+var emptySchema = json.RawMessage(`{"type":"object"}`)
+
+// Listed is the tool as MCP's tools/list shows it, in JSON.
+func (o *Offered) Listed() []byte {
+	o.list.Do(func() {
+		input := o.Input
+		if len(input) == 0 {
+			input = emptySchema
+		}
+		hints := o.Hints
+		if o.Dangerous && hints.Destructive == nil {
+			yes := true
+			hints.Destructive = &yes
+		}
+		var w bytes.Buffer
+		enc := json.NewEncoder(&w)
+		enc.SetEscapeHTML(false)
+		err := enc.Encode(struct {
+			Name        string          `json:"name"`
+			Title       string          `json:"title,omitempty"`
+			Description string          `json:"description"`
+			Input       json.RawMessage `json:"inputSchema"`
+			Output      json.RawMessage `json:"outputSchema,omitempty"`
+			Hints       tool.Hints      `json:"annotations,omitzero"`
+			Icons       json.RawMessage `json:"icons,omitempty"`
+			Meta        json.RawMessage `json:"_meta,omitempty"`
+		}{o.Name, o.Title, o.Description, input, o.Output, hints, o.Icons, o.meta()})
+		if err != nil {
+			return // a schema that is no JSON; providers see to it that none comes
+		}
+		o.listed = bytes.TrimSuffix(w.Bytes(), []byte("\n"))
+	})
+	return o.listed
+}
+
+// meta is the tool's own, and where it comes from if its name does not say it.
+func (o *Offered) meta() json.RawMessage {
+	if o.outlet.Slug == "" {
+		return o.Meta
+	}
+	all := map[string]json.RawMessage{}
+	if json.Unmarshal(o.Meta, &all) != nil {
+		all = map[string]json.RawMessage{} // there is none, or it is no object
+	}
+	all["patchbay/provider"], _ = json.Marshal(o.outlet.ID)
+	all["patchbay/tool"], _ = json.Marshal(o.Tool.Name)
+	text, err := json.Marshal(all)
+	if err != nil {
+		return nil
+	}
+	return text
+}

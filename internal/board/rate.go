@@ -1,0 +1,59 @@
+package board
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"patchbay/internal/tool"
+)
+
+// rates bound how often keys, and bots, call tools. They count on each instance.
+type rates struct {
+	perMinute int // for those without a rule of their own; 0: any number
+
+	mu    sync.Mutex
+	each  map[string]*bucket
+	swept time.Time
+}
+
+type bucket struct {
+	*rate.Limiter
+	perMinute int
+	used      time.Time
+}
+
+// allow counts a call and says whether it is one too many. Callers can save up a
+// tenth of a minute's calls, ten at least.
+func (r *rates) allow(who tool.Caller, perMinute int) bool {
+	if perMinute == 0 {
+		perMinute = r.perMinute
+	}
+	if perMinute == 0 {
+		return true
+	}
+	name := "key:" + who.Key
+	if who.Bot != 0 {
+		name = "bot:" + strconv.FormatInt(who.Bot, 10)
+	}
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now.Sub(r.swept) > time.Hour {
+		r.swept = now
+		for other, b := range r.each {
+			if now.Sub(b.used) > time.Minute {
+				delete(r.each, other) // it has everything saved up again
+			}
+		}
+	}
+	b := r.each[name]
+	if b == nil || b.perMinute != perMinute {
+		b = &bucket{rate.NewLimiter(rate.Limit(float64(perMinute)/60), max(perMinute/10, 10)), perMinute, now}
+		r.each[name] = b
+	}
+	b.used = now
+	return b.AllowN(now, 1)
+}

@@ -1,0 +1,121 @@
+package board
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"patchbay/internal/store"
+	"patchbay/internal/tool"
+)
+
+// Rules say which tools a caller may use, beyond what its person decided for all
+// callers. In patterns, * stands for any text.
+type Rules struct {
+	Allow     []string `json:"allow,omitempty"`      // these alone; empty: all
+	Deny      []string `json:"deny,omitempty"`       // never these
+	Dangerous []string `json:"dangerous,omitempty"`  // these, although they are dangerous
+	PerMinute int      `json:"per_minute,omitempty"` // calls; 0: as the installation has it
+	KeepArgs  bool     `json:"keep_args,omitempty"`  // the audit keeps the arguments
+}
+
+// maxPatterns keeps the look at a list of tools short.
+const maxPatterns = 200
+
+// patternForm is what a name of a tool, with stars, can look like.
+var patternForm = regexp.MustCompile(`^[A-Za-z0-9_*-]{1,64}$`)
+
+// Validate finds rules that cannot be.
+func (r *Rules) Validate() error {
+	for _, list := range [][]string{r.Allow, r.Deny, r.Dangerous} {
+		if len(list) > maxPatterns {
+			return fmt.Errorf("%d patterns are too many; %d are the most", len(list), maxPatterns)
+		}
+		for _, p := range list {
+			if err := CheckPattern(p); err != nil {
+				return err
+			}
+		}
+	}
+	if r.PerMinute < 0 {
+		return errors.New("a rate cannot be negative")
+	}
+	return nil
+}
+
+// CheckPattern finds out whether a pattern can match a tool's name.
+func CheckPattern(p string) error {
+	if !patternForm.MatchString(p) {
+		return fmt.Errorf("%q is no name of a tool; names have 1 to 64 letters, digits, _ and -, and * stands for any text", p)
+	}
+	return nil
+}
+
+// String is the rules as they are kept; the zero Rules are "".
+func (r Rules) String() string {
+	text, err := json.Marshal(r)
+	if err != nil || string(text) == "{}" {
+		return ""
+	}
+	return string(text)
+}
+
+// ParseRules reads rules as they are kept, or as a person writes them.
+func ParseRules(text string) (r Rules, err error) {
+	if text == "" {
+		return r, nil
+	}
+	dec := json.NewDecoder(bytes.NewReader([]byte(text)))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&r); err != nil {
+		return r, fmt.Errorf("rules: %w", err)
+	}
+	return r, r.Validate()
+}
+
+// An owner's decisions about tools.
+const (
+	RuleAllow = "allow" // although it is dangerous
+	RuleDeny  = "deny"
+)
+
+// ownerRules are what one person decided for all callers.
+type ownerRules struct{ allow, deny []string }
+
+func ownersRules(rows []store.ToolRule) map[string]ownerRules {
+	out := map[string]ownerRules{}
+	for _, row := range rows {
+		r := out[row.Owner]
+		switch row.Rule {
+		case RuleAllow:
+			r.allow = append(r.allow, row.Tool)
+		case RuleDeny:
+			r.deny = append(r.deny, row.Tool)
+		}
+		out[row.Owner] = r
+	}
+	return out
+}
+
+// verdict is what the rules say about a tool.
+type verdict int
+
+const (
+	allowed   verdict = iota
+	denied            // by the owner or the caller's rules
+	dangerous         // not denied, but nobody asked for it
+)
+
+func judge(o *Offered, owner ownerRules, r *Rules) verdict {
+	switch {
+	case tool.MatchAny(owner.deny, o.Name), tool.MatchAny(r.Deny, o.Name):
+		return denied
+	case len(r.Allow) > 0 && !tool.MatchAny(r.Allow, o.Name):
+		return denied
+	case o.Dangerous && !tool.MatchAny(owner.allow, o.Name) && !tool.MatchAny(r.Dangerous, o.Name):
+		return dangerous
+	}
+	return allowed
+}

@@ -1,0 +1,150 @@
+package board
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+)
+
+// schema checks arguments. It is compiled at the first call; one that cannot be
+// compiled checks nothing, since its provider will check for itself.
+type schema struct {
+	once     sync.Once
+	compiled *jsonschema.Schema // nil: everything fits
+}
+
+// noFetch keeps schemas from naming files or addresses for us to read.
+type noFetch struct{}
+
+func (noFetch) Load(url string) (any, error) {
+	return nil, errors.New("a schema cannot refer to " + url)
+}
+
+func compile(text []byte) (*jsonschema.Schema, error) {
+	if len(text) == 0 {
+		return nil, nil
+	}
+	var top map[string]any
+	if json.Unmarshal(text, &top) == nil && len(top) == 1 && top["type"] == "object" {
+		return nil, nil // says no more than what every call is checked for
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	c := jsonschema.NewCompiler()
+	c.UseLoader(noFetch{})
+	const at = "mem:///arguments.json"
+	if err := c.AddResource(at, doc); err != nil {
+		return nil, err
+	}
+	return c.Compile(at)
+}
+
+// maxSchemaTold is the largest schema that a refused caller is shown.
+const maxSchemaTold = 2 << 10
+
+// check finds out whether arguments fit the tool's schema. The error says what
+// is wrong in words from which a model can repair its call.
+func (o *Offered) check(args []byte) error {
+	o.schema.once.Do(func() { o.schema.compiled, _ = compile(o.Input) })
+	s := o.schema.compiled
+	if s == nil {
+		return nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(args))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return errors.New("the arguments are no JSON")
+	}
+	err := s.Validate(v)
+	if err == nil {
+		return nil
+	}
+	failed, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
+		return errors.New("the arguments do not fit the schema")
+	}
+	text := "The arguments do not fit: " + strings.Join(complaints(failed), "; ") + "."
+	if len(o.Input) <= maxSchemaTold {
+		text += " The schema is " + string(o.Input)
+	}
+	return errors.New(text)
+}
+
+// maxComplaints is how many things a caller is told at once.
+const maxComplaints = 8
+
+var plainEnglish = message.NewPrinter(language.English)
+
+// complaints are the innermost reasons of a failed validation, one for each
+// place.
+func complaints(e *jsonschema.ValidationError) []string {
+	var out []string
+	var walk func(*jsonschema.ValidationError)
+	walk = func(e *jsonschema.ValidationError) {
+		if len(e.Causes) > 0 {
+			for _, c := range e.Causes {
+				walk(c)
+			}
+			return
+		}
+		if text := complaint(e); len(out) < maxComplaints && !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	walk(e)
+	return out
+}
+
+// complaint says what is wrong at one place.
+func complaint(e *jsonschema.ValidationError) string {
+	at := strings.Join(e.InstanceLocation, ".")
+	inside := ""
+	if at != "" {
+		inside = " in " + at
+	}
+	switch k := e.ErrorKind.(type) {
+	case *kind.Required:
+		return "missing " + strings.Join(k.Missing, ", ") + inside
+	case *kind.AdditionalProperties:
+		return "unknown argument " + strings.Join(k.Properties, ", ") + inside
+	case *kind.Type:
+		return fmt.Sprintf("%s must be %s, not %s", at, strings.Join(k.Want, " or "), k.Got)
+	case *kind.Minimum:
+		return fmt.Sprintf("%s must be at least %s, not %s", at, decimal(k.Want), decimal(k.Got))
+	case *kind.Maximum:
+		return fmt.Sprintf("%s must be at most %s, not %s", at, decimal(k.Want), decimal(k.Got))
+	case *kind.Enum:
+		var want []string
+		for _, v := range k.Want {
+			text, _ := json.Marshal(v)
+			want = append(want, string(text))
+		}
+		return fmt.Sprintf("%s must be one of %s", at, strings.Join(want, ", "))
+	}
+	text := e.ErrorKind.LocalizedString(plainEnglish)
+	if at != "" {
+		text = at + ": " + text
+	}
+	return text
+}
+
+func decimal(r *big.Rat) string {
+	if r.IsInt() {
+		return r.Num().String()
+	}
+	f, _ := r.Float64()
+	return fmt.Sprint(f)
+}

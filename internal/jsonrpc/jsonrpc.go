@@ -1,0 +1,183 @@
+// Package jsonrpc reads and writes JSON-RPC 2.0 messages without taking their
+// contents apart: ids, parameters and results stay the bytes they are.
+package jsonrpc
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+)
+
+// The error codes of the specification.
+const (
+	ParseError     = -32700
+	InvalidRequest = -32600
+	MethodNotFound = -32601
+	InvalidParams  = -32602
+	InternalError  = -32603
+)
+
+// Message is a request, a notification (no ID), or the answer to a request (no
+// Method). What is not there is nil. The fields share memory with what was
+// parsed.
+type Message struct {
+	ID     json.RawMessage // a string or a number
+	Method string
+	Params json.RawMessage // an object or an array
+	Result json.RawMessage
+	Error  json.RawMessage // an object
+}
+
+// Call says whether the message is a request, which wants an answer.
+func (m *Message) Call() bool { return m.Method != "" && m.ID != nil }
+
+// Notice says whether the message is a notification.
+func (m *Message) Notice() bool { return m.Method != "" && m.ID == nil }
+
+// Why something is no message.
+var (
+	ErrSyntax  = errors.New("this is no JSON")
+	ErrMessage = errors.New("this is no JSON-RPC 2.0 message")
+)
+
+// Parse reads one message. It returns [ErrSyntax] or [ErrMessage]; with the
+// latter, the message's ID is set if there is a good one.
+func Parse(data []byte) (Message, error) {
+	var m Message
+	if !json.Valid(data) {
+		return m, ErrSyntax
+	}
+	in := Scan(data)
+	version, twice := false, false
+	set := func(field *json.RawMessage, value []byte) {
+		twice = twice || *field != nil
+		*field = value
+	}
+	var method json.RawMessage
+	for in.Next() {
+		switch string(in.Key) {
+		case "jsonrpc":
+			version = string(in.Value) == `"2.0"`
+		case "id":
+			set(&m.ID, in.Value)
+		case "method":
+			set(&method, in.Value)
+		case "params":
+			set(&m.Params, in.Value)
+		case "result":
+			set(&m.Result, in.Value)
+		case "error":
+			set(&m.Error, in.Value)
+		}
+	}
+	if m.ID != nil && !isID(m.ID) {
+		m.ID, twice = nil, true
+	}
+	if method != nil {
+		m.Method = Text(method)
+	}
+	if !in.Object() || !version || twice || !m.fits(method != nil) {
+		return m, ErrMessage
+	}
+	return m, nil
+}
+
+// fits says whether the fields belong together.
+func (m *Message) fits(method bool) bool {
+	if method {
+		return m.Method != "" && m.Result == nil && m.Error == nil && (m.Params == nil || m.Params[0] == '{' || m.Params[0] == '[')
+	}
+	return m.ID != nil && (m.Result == nil) != (m.Error == nil) && (m.Error == nil || m.Error[0] == '{')
+}
+
+// isID says whether a value can be an id: a string or a number.
+func isID(v []byte) bool {
+	return v[0] == '"' || v[0] == '-' || '0' <= v[0] && v[0] <= '9'
+}
+
+// Text is the text of a JSON string, or "" if the value is none.
+func Text(v []byte) string {
+	if len(v) < 2 || v[0] != '"' {
+		return ""
+	}
+	inner := v[1 : len(v)-1]
+	for _, c := range inner {
+		if c == '\\' || c >= 0x80 {
+			var s string
+			if json.Unmarshal(v, &s) != nil {
+				return ""
+			}
+			return s
+		}
+	}
+	return string(inner)
+}
+
+// AppendText appends a text as a JSON string.
+func AppendText(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
+			quoted, _ := json.Marshal(s)
+			return append(b, quoted...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
+}
+
+// Error is the error object of an answer.
+type Error struct {
+	Code    int             `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// AppendResult appends the answer to a request.
+func AppendResult(b []byte, id, result []byte) []byte {
+	b = append(b, `{"jsonrpc":"2.0","id":`...)
+	b = append(b, id...)
+	b = append(b, `,"result":`...)
+	b = append(b, result...)
+	return append(b, '}')
+}
+
+// AppendError appends the answer to a request that failed. Without an id, which
+// could not be read then, there is none in the answer.
+func AppendError(b []byte, id []byte, e *Error) []byte {
+	b = append(b, `{"jsonrpc":"2.0",`...)
+	if id != nil {
+		b = append(b, `"id":`...)
+		b = append(b, id...)
+		b = append(b, ',')
+	}
+	b = append(b, `"error":{"code":`...)
+	b = strconv.AppendInt(b, int64(e.Code), 10)
+	b = append(b, `,"message":`...)
+	b = AppendText(b, e.Message)
+	if len(e.Data) > 0 {
+		b = append(b, `,"data":`...)
+		b = append(b, e.Data...)
+	}
+	return append(b, "}}"...)
+}
+
+// AppendCall appends a request, or with a nil id a notification. Params may be
+// nil.
+func AppendCall(b []byte, id []byte, method string, params []byte) []byte {
+	b = append(b, `{"jsonrpc":"2.0",`...)
+	if id != nil {
+		b = append(b, `"id":`...)
+		b = append(b, id...)
+		b = append(b, ',')
+	}
+	b = append(b, `"method":`...)
+	b = AppendText(b, method)
+	if params != nil {
+		b = append(b, `,"params":`...)
+		b = append(b, params...)
+	}
+	return append(b, '}')
+}

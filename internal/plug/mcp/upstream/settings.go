@@ -1,0 +1,336 @@
+package upstream
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// The transports of [Settings]. Empty means that it is guessed.
+const (
+	HTTP  = "http"  // Streamable HTTP, 2025-03-26 and later
+	SSE   = "sse"   // HTTP+SSE, 2024-11-05
+	Stdio = "stdio" // a command that is started here
+)
+
+// What holds where the settings are silent.
+const (
+	DefaultTimeout    = 60 * time.Second
+	DefaultConcurrent = 16
+	DefaultMaxTools   = 2000
+)
+
+const (
+	// maxTimeout catches a number in the wrong unit; nobody waits longer.
+	maxTimeout = time.Hour
+	// maxConcurrent bounds how many calls, each with a result in memory, one
+	// upstream may have under way.
+	maxConcurrent = 1024
+	// mostTools is more than any program offers to a model.
+	mostTools = 20_000
+	// maxPatterns bounds the work that is done for each name of a list.
+	maxPatterns = 1000
+)
+
+// Settings say where a server is, how it is reached and which of its tools are
+// taken over. URL or Command is needed. They hold secrets.
+type Settings struct {
+	// Transport is "http", "sse" or "stdio". Empty is a guess: a command is
+	// "stdio", an address that ends in /sse is "sse", and anything else is "http",
+	// or "sse" if the server refuses that with a status of 4xx.
+	Transport string `json:"transport,omitempty"`
+	// URL is the server's address, "https://example.com/mcp". Its query may hold
+	// a secret; see [Settings.Where].
+	URL string `json:"url,omitempty"`
+	// Headers are sent with every request, after and instead of our own.
+	Headers map[string]string `json:"headers,omitempty" secret:"true"`
+	// Token is sent as a bearer token.
+	Token string `json:"token,omitempty" secret:"true"`
+	// Command is the program that is started, with Args, in the folder Dir. It
+	// sees Env and, of our own environment, no more than PATH, HOME, LANG and
+	// TMPDIR.
+	Command string            `json:"command,omitempty"`
+	Args    []string          `json:"args,omitempty"`
+	Env     map[string]string `json:"env,omitempty" secret:"true"`
+	Dir     string            `json:"dir,omitempty"`
+	// Allow and Deny choose among the server's tools by their names there; "*"
+	// stands for anything. An empty Allow allows all. Deny counts more.
+	Allow []string `json:"allow,omitempty"`
+	Deny  []string `json:"deny,omitempty"`
+	// Timeout is how long one call may take. 0 means 60 s.
+	Timeout Duration `json:"timeout,omitempty"`
+	// Concurrent is how many calls may be under way at once. 0 means 16.
+	Concurrent int `json:"concurrent,omitempty"`
+	// MaxTools is how many tools are taken over at most. 0 means 2000.
+	MaxTools int `json:"max_tools,omitempty"`
+}
+
+// Duration is a time.Duration that is written "30s" in JSON.
+type Duration time.Duration
+
+// MarshalJSON writes the duration as Go does ("1m30s").
+func (d Duration) MarshalJSON() ([]byte, error) {
+	return json.Marshal(time.Duration(d).String())
+}
+
+// UnmarshalJSON reads "30s" or "1m30s".
+func (d *Duration) UnmarshalJSON(data []byte) error {
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
+		return fmt.Errorf(`%s is not a duration; write it with a unit, like "30s"`, data)
+	}
+	v, err := time.ParseDuration(strings.TrimSpace(text))
+	if err != nil {
+		return fmt.Errorf(`%q is not a duration; write it like "30s" or "1m30s"`, text)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// Validate finds what is wrong with the settings and says what to do about it.
+// It tells no secret.
+func (s *Settings) Validate() error {
+	var where error
+	switch s.transport() {
+	case Stdio:
+		where = s.checkCommand()
+	case HTTP, SSE:
+		where = s.checkURL()
+	default:
+		where = fmt.Errorf("transport is %q; choose http, sse or stdio, or leave it out", s.Transport)
+	}
+	return errors.Join(where, s.checkNumbers(), s.checkPatterns())
+}
+
+// transport is the transport that is tried first.
+func (s *Settings) transport() string {
+	if s.Transport != "" {
+		return s.Transport
+	}
+	if s.Command != "" {
+		return Stdio
+	}
+	if u, err := url.Parse(s.URL); err == nil && strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/sse") {
+		return SSE
+	}
+	return HTTP
+}
+
+func (s *Settings) checkURL() error {
+	if s.Command != "" {
+		return errors.New("both an address and a command are given; keep url or command")
+	}
+	if strings.TrimSpace(s.URL) == "" {
+		return errors.New("url is missing: give the server's address, for example https://example.com/mcp, or a command to start")
+	}
+	u, err := url.Parse(s.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		// Not shown: an address that cannot be parsed may hold a secret.
+		return errors.New("url is not a web address; it has to look like https://example.com/mcp")
+	}
+	if u.User != nil {
+		return errors.New("url holds a user name or password; put a key in token or headers instead")
+	}
+	if !httpguts.ValidHeaderFieldValue(s.Token) || strings.TrimSpace(s.Token) != s.Token {
+		return errors.New("token has a line break, a space at an end or another character that no token has; copy it again")
+	}
+	return s.checkHeaders()
+}
+
+// ownHeaders steer the connection or the protocol.
+var ownHeaders = []string{"content-length", "content-type", "host", "connection", "transfer-encoding", "accept", "accept-encoding",
+	"last-event-id", "mcp-session-id", "mcp-protocol-version", "mcp-method", "mcp-name"}
+
+func (s *Settings) checkHeaders() error {
+	for name, value := range s.Headers {
+		switch {
+		case !httpguts.ValidHeaderFieldName(name):
+			return fmt.Errorf("headers: %q cannot be the name of a header", name)
+		case slices.Contains(ownHeaders, strings.ToLower(name)):
+			return fmt.Errorf("headers: %s cannot be set; take it out", name)
+		case !httpguts.ValidHeaderFieldValue(value):
+			return fmt.Errorf("headers: the value of %s has a line break or a control character", name)
+		}
+	}
+	return nil
+}
+
+func (s *Settings) checkCommand() error {
+	switch {
+	case s.URL != "":
+		return errors.New("both an address and a command are given; keep url or command")
+	case strings.TrimSpace(s.Command) == "":
+		return errors.New("command is missing: name the program to start, for example npx or /usr/bin/python3")
+	case s.Token != "" || len(s.Headers) > 0:
+		return errors.New("token and headers are for web addresses; give a command its secrets in env")
+	}
+	for _, text := range append([]string{s.Command, s.Dir}, s.Args...) {
+		if strings.ContainsRune(text, 0) {
+			return errors.New("command, args or dir hold a zero byte; take it out")
+		}
+	}
+	for name, value := range s.Env {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
+			return fmt.Errorf("env: %q cannot be set; names have no = and values no zero byte", name)
+		}
+	}
+	return nil
+}
+
+func (s *Settings) checkNumbers() error {
+	switch {
+	case s.Timeout < 0 || time.Duration(s.Timeout) > maxTimeout:
+		return fmt.Errorf(`timeout is %v; choose something like "30s", at most %v`, time.Duration(s.Timeout), maxTimeout)
+	case s.Concurrent < 0 || s.Concurrent > maxConcurrent:
+		return fmt.Errorf("concurrent is %d; choose between 1 and %d", s.Concurrent, maxConcurrent)
+	case s.MaxTools < 0 || s.MaxTools > mostTools:
+		return fmt.Errorf("max_tools is %d; choose between 1 and %d", s.MaxTools, mostTools)
+	}
+	return nil
+}
+
+func (s *Settings) checkPatterns() error {
+	for name, list := range map[string][]string{"allow": s.Allow, "deny": s.Deny} {
+		if len(list) > maxPatterns {
+			return fmt.Errorf("%s has %d patterns; %d are the most, and * stands for anything", name, len(list), maxPatterns)
+		}
+		if slices.Contains(list, "") {
+			return fmt.Errorf("%s has an empty pattern; take it out, or write * for all tools", name)
+		}
+	}
+	return nil
+}
+
+func (s *Settings) timeout() time.Duration {
+	if s.Timeout == 0 {
+		return DefaultTimeout
+	}
+	return time.Duration(s.Timeout)
+}
+
+func (s *Settings) concurrent() int {
+	if s.Concurrent == 0 {
+		return DefaultConcurrent
+	}
+	return s.Concurrent
+}
+
+func (s *Settings) maxTools() int {
+	if s.MaxTools == 0 {
+		return DefaultMaxTools
+	}
+	return s.MaxTools
+}
+
+// allowed says whether the tool of that name is taken over.
+func (s *Settings) allowed(name string) bool {
+	fits := func(pattern string) bool { return match(pattern, name) }
+	return !slices.ContainsFunc(s.Deny, fits) && (len(s.Allow) == 0 || slices.ContainsFunc(s.Allow, fits))
+}
+
+// match says whether a name fits a pattern in which * stands for anything.
+func match(pattern, name string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == name
+	}
+	last := len(parts) - 1
+	name, ok := strings.CutPrefix(name, parts[0])
+	if !ok {
+		return false
+	}
+	// The first place where a part fits leaves the most for those after it.
+	for _, part := range parts[1:last] {
+		at := strings.Index(name, part)
+		if at < 0 {
+			return false
+		}
+		name = name[at+len(part):]
+	}
+	return strings.HasSuffix(name, parts[last])
+}
+
+// Where is the address without its query, or the command without its arguments:
+// what may be shown.
+func (s *Settings) Where() string {
+	if s.Command != "" {
+		return s.Command
+	}
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return ""
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}
+
+// shortest is how long a value must be to be hidden wherever it stands: hiding
+// the "1" of DEBUG=1 would make every text unreadable.
+const shortest = 6
+
+// secrets are the texts that no log and no error may show.
+func (s *Settings) secrets() []string {
+	list := []string{s.Token}
+	for _, v := range s.Headers {
+		list = append(list, v)
+		if _, credentials, ok := strings.Cut(v, " "); ok {
+			list = append(list, credentials) // behind "Bearer"
+		}
+	}
+	for _, v := range s.Env {
+		list = append(list, v)
+	}
+	if u, err := url.Parse(s.URL); err == nil {
+		list = append(list, u.RawQuery)
+		for _, values := range u.Query() {
+			for _, v := range values {
+				list = append(list, v, url.QueryEscape(v))
+			}
+		}
+	}
+	list = slices.DeleteFunc(list, func(v string) bool { return len(v) < shortest && v != s.Token || v == "" })
+	// A secret that is part of another must not leave the rest of that one.
+	slices.SortFunc(list, func(a, b string) int { return len(b) - len(a) })
+	return slices.Compact(list)
+}
+
+// redactor hides secrets in texts.
+func (s *Settings) redactor() *strings.Replacer {
+	var pairs []string
+	for _, v := range s.secrets() {
+		pairs = append(pairs, v, "[secret]")
+		if quoted, err := json.Marshal(v); err == nil {
+			if q := string(quoted[1 : len(quoted)-1]); q != v {
+				pairs = append(pairs, q, "[secret]")
+			}
+		}
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// environ is the environment of a command.
+func (s *Settings) environ(own []string) []string {
+	var list []string
+	for _, kv := range own {
+		if name, _, _ := strings.Cut(kv, "="); slices.Contains(passedOn, name) || runtime.GOOS == "windows" && slices.Contains(passedOnWindows, strings.ToUpper(name)) {
+			list = append(list, kv)
+		}
+	}
+	for name, value := range s.Env {
+		list = append(list, name+"="+value)
+	}
+	return list
+}
+
+// passedOn is what a command sees of our environment. Everything else may be a
+// secret of ours.
+var (
+	passedOn        = []string{"PATH", "HOME", "LANG", "TMPDIR"}
+	passedOnWindows = []string{"PATH", "SYSTEMROOT", "USERPROFILE", "TEMP", "TMP"}
+)
