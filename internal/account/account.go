@@ -202,7 +202,11 @@ func (s *Service) Authenticate(ctx context.Context, secret string, scopes ...str
 	if secret == "" {
 		return Principal{}, ErrNoKey
 	}
-	k, err := s.db.Keys.ByHash(ctx, seal.Hash(secret))
+	return s.byHash(ctx, seal.Hash(secret), scopes)
+}
+
+func (s *Service) byHash(ctx context.Context, hash string, scopes []string) (Principal, error) {
+	k, err := s.db.Keys.ByHash(ctx, hash)
 	if errors.Is(err, store.ErrNotFound) {
 		return Principal{}, ErrUnknown
 	}

@@ -42,7 +42,12 @@ func (r *Recent) Authenticate(ctx context.Context, secret string, scopes ...stri
 	if secret == "" {
 		return Principal{}, ErrNoKey
 	}
-	hash, now := seal.Hash(secret), r.accounts.now()
+	return r.Again(ctx, seal.Hash(secret), scopes...)
+}
+
+// Again is Authenticate for a key that was good before, by its hash: is it still?
+func (r *Recent) Again(ctx context.Context, hash string, scopes ...string) (Principal, error) {
+	now := r.accounts.now()
 	r.mu.RLock()
 	have, ok := r.good[hash]
 	r.mu.RUnlock()
@@ -52,7 +57,7 @@ func (r *Recent) Authenticate(ctx context.Context, secret string, scopes ...stri
 		}
 		return have.principal, nil
 	}
-	p, err := r.accounts.Authenticate(ctx, secret, scopes...)
+	p, err := r.accounts.byHash(ctx, hash, scopes)
 	if err == nil {
 		r.remember(hash, recent{p, now})
 	}

@@ -9,6 +9,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/board"
 	"patchbay/internal/config"
+	"patchbay/internal/plug/bots"
 	"patchbay/internal/plug/echo"
 	"patchbay/internal/plug/openai"
 	"patchbay/internal/plug/rokid"
@@ -40,7 +41,7 @@ func OpenBase(ctx context.Context, c *config.Config, log *slog.Logger) (*Base, e
 	return &Base{
 		Config: c, Store: db, Box: box,
 		Accounts: account.New(db, box, nil),
-		Registry: board.NewRegistry(db, box, kinds(log), func() any { return new(rokid.Settings) }),
+		Registry: board.NewRegistry(db, box, kinds(log), func() any { return new(rokid.Settings) }, func() any { return new(bots.Settings) }),
 	}, nil
 }
 

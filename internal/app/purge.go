@@ -17,7 +17,7 @@ func purge(ctx context.Context, b *Base, log *slog.Logger) error {
 	defer tick.Stop()
 	for {
 		now := time.Now()
-		n, err := b.Store.Purge(ctx, store.Limits{Traces: now.Add(-b.Config.Trace.Keep), Exchanges: now.Add(-b.Config.History.Keep), Now: now})
+		n, err := b.Store.Purge(ctx, store.Limits{Traces: now.Add(-b.Config.Trace.Keep), Exchanges: now.Add(-b.Config.History.Keep), Calls: now.Add(-b.Config.Audit.Keep), Now: now})
 		switch {
 		case ctx.Err() != nil:
 			return nil

@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"patchbay/internal/bus"
+	"patchbay/internal/plug/mcp"
 	"patchbay/internal/store"
 )
 
 // doors are what answers at the addresses that routes lists.
 type doors struct {
 	lingzhu, cable, media, api, metrics, ready http.Handler
+	mcp                                        *mcp.Server
 	version                                    string
 }
 
@@ -25,6 +27,12 @@ func routes(d doors) *http.ServeMux {
 	mux.Handle("/metis/agent/api/sse", d.lingzhu)
 	mux.Handle("/cable", d.cable)
 	mux.Handle("GET /media/{token}", d.media)
+	mux.Handle("/mcp", d.mcp)
+	mux.HandleFunc("GET /mcp/sse", d.mcp.ServeSSE)
+	mux.HandleFunc("POST /mcp/messages", d.mcp.ServeMessages)
+	mux.HandleFunc("GET /mcp/rokid/sse", d.mcp.ServeRokid)
+	mux.HandleFunc("POST /messages", d.mcp.ServeRokidMessages)
+	mux.HandleFunc("POST /messages/", d.mcp.ServeRokidMessages)
 	mux.Handle("/api/v1/", d.api)
 	mux.Handle("GET /metrics", d.metrics)
 	mux.Handle("GET /readyz", d.ready)
@@ -33,7 +41,7 @@ func routes(d doors) *http.ServeMux {
 	})
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		fmt.Fprintf(w, "Patchbay %s is running.\nGlasses ask at /sse/rokid, EyeClaw plugins connect to /cable.\n", d.version)
+		fmt.Fprintf(w, "Patchbay %s is running.\nGlasses ask at /sse/rokid, EyeClaw plugins connect to /cable,\nprograms call tools at /mcp.\n", d.version)
 	})
 	return mux
 }

@@ -22,7 +22,9 @@ import (
 	"patchbay/internal/config"
 	"patchbay/internal/fetch"
 	"patchbay/internal/observe"
+	"patchbay/internal/plug/bots"
 	"patchbay/internal/plug/eyeclaw"
+	"patchbay/internal/plug/mcp"
 	"patchbay/internal/plug/rokid"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -82,6 +84,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		Store: base.Store, Registry: base.Registry, Bus: messages, Logger: log, Registerer: registry,
 		FirstPiece: c.Turn.FirstPiece, Idle: c.Turn.Idle, Late: c.Turn.Late, Grace: c.Turn.Grace,
 		Turns: c.Limits.Turns, History: c.History.Turns, MediaLife: c.Media.Keep, KeepContent: c.Trace.Content,
+		Calls: c.Limits.Calls, CallRate: c.Limits.CallRate, KeepArgs: c.Audit.Args,
 	})
 	if err != nil {
 		return err
@@ -121,10 +124,27 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		return err
 	}
 
+	asked := bots.New(bots.Options{Board: hub, Logger: log, Sessions: func(b store.Bot) int { return cableHealth(cable, b).Connections }})
+	defer asked.Close()
+	socket, err := hub.Plug(bots.Outlet(), asked)
+	if err != nil {
+		return err
+	}
+	socket.Offer(bots.Tools())
+	programs := mcp.New(mcp.Options{
+		Board: hub, Accounts: account.NewRecent(base.Accounts), Guard: guard, Box: base.Box, Logger: log, Registerer: registry,
+		Address: addresses.Of, Version: o.Version, PublicURL: c.PublicURL, Hosts: c.MCP.Hosts, Origins: c.MCP.Origins,
+		Sessions: c.MCP.Sessions, PerKey: c.MCP.SessionsOfKey, Idle: c.MCP.Idle, OpenBots: openBots(base),
+	})
+	defer programs.Close()
+	if err := hub.OnTools(ctx, nil); err != nil {
+		return err
+	}
+
 	var ready atomic.Bool
 	ready.Store(true)
 	mux := routes(doors{
-		lingzhu: glasses, cable: cable, media: http.HandlerFunc(hub.ServeMedia), api: control,
+		lingzhu: glasses, cable: cable, media: http.HandlerFunc(hub.ServeMedia), api: control, mcp: programs,
 		metrics: metricsHandler(c, registry, control, addresses), ready: readiness(&ready, base.Store, messages), version: o.Version,
 	})
 	server := &http.Server{
@@ -152,6 +172,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		defer cancel()
 		closed := make(chan error, 1)
 		go func() { closed <- server.Shutdown(limit) }()
+		programs.Drain()
 		hub.Drain(limit)
 		cable.Shutdown(limit) //nolint:errcheck // what is left ends with the process
 		if err := <-closed; err != nil {
@@ -227,4 +248,19 @@ func cableHealth(cable *eyeclaw.Server, bot store.Bot) api.Health {
 		h.Trouble = s.LastError
 	}
 	return h
+}
+
+// openBots finds out whether there is a bot that anybody may ask through the
+// older MCP door.
+func openBots(b *Base) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		list, err := b.Store.Bots.ByOwner(ctx, "")
+		for _, bot := range list {
+			var s bots.Settings
+			if err := b.Registry.Settings(bot, &s); err == nil && s.MCPOpen {
+				return true, nil
+			}
+		}
+		return false, err
+	}
 }

@@ -91,6 +91,7 @@ type catalog struct {
 	rules    map[string]ownerRules
 	snapshot atomic.Pointer[snapshot]
 	watchers map[chan struct{}]bool
+	updated  []func(Outlet, string)
 	announce func() // tells other instances; may be nil
 }
 
@@ -162,6 +163,23 @@ func (s *Socket) Changed() {
 		s.set(s.offer.tools)
 		s.catalog.publish()
 	}
+}
+
+// Updated says that one of the provider's resources has other contents now.
+func (s *Socket) Updated(uri string) {
+	s.catalog.mu.Lock()
+	tell := s.catalog.updated
+	s.catalog.mu.Unlock()
+	for _, f := range tell {
+		f(s.outlet, uri)
+	}
+}
+
+// OnUpdated adds a function that is told of resources that have other contents.
+func (b *Board) OnUpdated(f func(Outlet, string)) {
+	b.catalog.mu.Lock()
+	defer b.catalog.mu.Unlock()
+	b.catalog.updated = append(slices.Clone(b.catalog.updated), f)
 }
 
 // Unplug takes the provider out. Running calls are not ended by that.
@@ -310,3 +328,40 @@ func (s *snapshot) view(person string, r *Rules) *View {
 
 // Tool finds a tool by its full name; nil if there is none for this caller.
 func (v *View) Tool(name string) *Offered { return v.byName[name] }
+
+// Shelf is a provider's library, and where it is plugged in.
+type Shelf struct {
+	Outlet
+	tool.Library
+}
+
+// Shelves are the libraries that the caller may read, in a stable order.
+func (v *View) Shelves() []Shelf {
+	var out []Shelf
+	for _, o := range v.offers {
+		if o.shelf != nil {
+			out = append(out, Shelf{o.Outlet, o.shelf})
+		}
+	}
+	return out
+}
+
+// Book is a provider's prompts, and where it is plugged in.
+type Book struct {
+	Outlet
+	tool.Promptbook
+}
+
+// Books are the prompts that the caller may use, in a stable order.
+func (v *View) Books() []Book {
+	var out []Book
+	for _, o := range v.offers {
+		if o.book != nil {
+			out = append(out, Book{o.Outlet, o.book})
+		}
+	}
+	return out
+}
+
+// FullName is how a caller names something of this outlet's.
+func (o *Outlet) FullName(name string) string { return fullName(o.Slug, name) }

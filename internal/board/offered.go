@@ -21,9 +21,11 @@ type Offered struct {
 	outlet Outlet
 	at     place
 
-	list   sync.Once
-	listed []byte
-	schema schema
+	list     sync.Once
+	listed   []byte
+	mirror   sync.Once
+	mirrored []Mirrored
+	schema   schema
 }
 
 // Outlet is where the tool's provider is plugged in.
@@ -140,4 +142,41 @@ func (o *Offered) meta() json.RawMessage {
 		return nil
 	}
 	return text
+}
+
+// Mirrored is an argument that a schema wants repeated in a header of the request
+// (x-mcp-header), for those on the way who route by it.
+type Mirrored struct {
+	Header string
+	Path   []string // names of properties, outermost first
+}
+
+// Mirrored are the arguments that callers repeat in headers.
+func (o *Offered) Mirrored() []Mirrored {
+	o.mirror.Do(func() {
+		if bytes.Contains(o.Input, []byte(`"x-mcp-header"`)) {
+			o.mirrored = findMirrored(o.Input, nil)
+		}
+	})
+	return o.mirrored
+}
+
+// maxNesting is how deep mirrored arguments are looked for.
+const maxNesting = 8
+
+func findMirrored(text json.RawMessage, path []string) (out []Mirrored) {
+	var s struct {
+		Header     string                     `json:"x-mcp-header"`
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if json.Unmarshal(text, &s) != nil || len(path) > maxNesting {
+		return nil
+	}
+	if s.Header != "" && len(path) > 0 {
+		out = append(out, Mirrored{s.Header, path})
+	}
+	for name, inner := range s.Properties {
+		out = append(out, findMirrored(inner, append(slices.Clip(path), name))...)
+	}
+	return out
 }

@@ -46,6 +46,8 @@ type Config struct {
 	Trace    Trace    `key:"trace" doc:"Records of turns and calls: who, when, how long, how it ended."`
 	History  History  `key:"history" doc:"What bots are told about earlier turns of a conversation."`
 	Media    Media    `key:"media" doc:"Pictures that came in with a question."`
+	MCP      MCP      `key:"mcp" doc:"Doors for programs that call tools, as Claude, Cursor and agents do."`
+	Audit    Audit    `key:"audit" doc:"The trail of calls of tools: who called what, when, and how it ended."`
 	Metrics  Metrics  `key:"metrics" doc:"Numbers for Prometheus."`
 }
 
@@ -82,6 +84,8 @@ type Limits struct {
 	Body         Size `key:"body" default:"1MiB" min:"1KiB" max:"64MiB" doc:"Largest request body without pictures."`
 	BodyImages   Size `key:"body_images" default:"8MiB" min:"1KiB" max:"256MiB" doc:"Largest request body that may carry pictures."`
 	Turns        int  `key:"turns" default:"2000" min:"1" max:"1000000" doc:"Most turns that this instance answers at once, over all bots."`
+	Calls        int  `key:"calls" default:"2000" min:"1" max:"1000000" doc:"Most calls of tools that this instance carries out at once."`
+	CallRate     int  `key:"call_rate" default:"3000" min:"0" max:"10000000" doc:"Most calls of tools per minute with one key that has no rate of its own, counted on each instance; 0 means any number."`
 }
 
 // Turn says how long the parts of a turn may take.
@@ -128,6 +132,21 @@ type History struct {
 // Media says how long pictures are kept.
 type Media struct {
 	Keep time.Duration `key:"keep" default:"1h" min:"1m" max:"30d" doc:"How long a picture is kept and its address works."`
+}
+
+// MCP says who may come in at the doors for programs.
+type MCP struct {
+	Hosts         []string      `key:"hosts" doc:"Names under which programs may reach this server, besides addresses, names of the local network and the one in public_url."`
+	Origins       []string      `key:"origins" doc:"Web pages of other sites that may call tools, such as https://app.example.org."`
+	Sessions      int           `key:"sessions" default:"10000" min:"1" max:"1000000" doc:"Most sessions that are kept in memory."`
+	SessionsOfKey int           `key:"sessions_of_key" default:"2500" min:"1" max:"1000000" doc:"Most sessions of one key that are kept in memory."`
+	Idle          time.Duration `key:"idle" default:"30m" min:"1m" max:"30d" doc:"How long a session that nobody uses is kept in memory."`
+}
+
+// Audit says what is kept of calls.
+type Audit struct {
+	Keep time.Duration `key:"keep" default:"90d" min:"1h" max:"3650d" doc:"How long the record of a call is kept."`
+	Args bool          `key:"args" default:"false" doc:"Also keep the arguments of all calls. Keys can have it for theirs alone."`
 }
 
 // Metrics says who may read the numbers.

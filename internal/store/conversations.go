@@ -84,3 +84,26 @@ func (t Conversations) Rest(ctx context.Context, bot int64, person string, since
 	}
 	return rest, err
 }
+
+// Conversation is what is kept of one, without its exchanges.
+type Conversation struct {
+	Bot          int64     `json:"bot"`
+	BotName      string    `json:"bot_name"`
+	Person       string    `json:"person"`
+	Conversation string    `json:"conversation"`
+	Exchanges    int64     `json:"exchanges"`
+	Last         time.Time `json:"last"`
+}
+
+// Newest lists the conversations with an owner's bots (bot 0: with all of them)
+// whose last exchange was before the given time, newest first.
+func (t Conversations) Newest(ctx context.Context, owner string, bot int64, before time.Time, limit int) ([]Conversation, error) {
+	return all(ctx, t.db, func(s scanner) (c Conversation, err error) {
+		var last int64
+		err = s.Scan(&c.Bot, &c.BotName, &c.Person, &c.Conversation, &c.Exchanges, &last)
+		c.Last = fromMillis(last)
+		return c, err
+	}, `SELECT e.bot, b.name, e.person, e.conversation, COUNT(*), MAX(e.at) FROM exchanges e JOIN bots b ON b.number = e.bot
+		WHERE b.owner = $1 AND ($2 = 0 OR e.bot = $2) GROUP BY e.bot, b.name, e.person, e.conversation
+		HAVING MAX(e.at) < $3 ORDER BY MAX(e.at) DESC, e.bot, e.person, e.conversation LIMIT $4`, owner, bot, millis(before), limit)
+}

@@ -46,6 +46,9 @@ type Turn struct {
 	// Conversation groups turns that share a context. History is kept per
 	// (Bot, Person, Conversation).
 	Conversation string `json:"conversation,omitempty"`
+	// Depth counts how many bots stand behind the question: a bot asks a bot that
+	// asks a bot. People have 0.
+	Depth int `json:"depth,omitempty"`
 	// Lang is the language in which the person is spoken to.
 	Lang Lang `json:"lang"`
 	// Parts is what was said, in order; never empty.

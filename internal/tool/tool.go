@@ -72,6 +72,11 @@ type Caller struct {
 	Person string `json:"person"`
 	// Key is the id of the key that was shown; empty for a bot.
 	Key string `json:"key,omitempty"`
+	// Only is the number of the only bot that the key opens; 0: any.
+	Only int64 `json:"only,omitempty"`
+	// Open says that nobody showed a key: only what its owner has opened to
+	// anybody may be reached. Person is empty then.
+	Open bool `json:"open,omitempty"`
 	// Bot is the number of the bot that calls; 0 for a program.
 	Bot int64 `json:"bot,omitempty"`
 	// Turn is the id of the turn in which a bot calls.

@@ -1,0 +1,246 @@
+package bots
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"patchbay/internal/store"
+	"patchbay/internal/tool"
+)
+
+// What there is to read.
+const (
+	uriTraces       = "patchbay://traces"
+	uriCalls        = "patchbay://calls"
+	uriConversation = "patchbay://conversations/"
+	mimeJSON        = "application/json"
+	// pageSize is how many conversations are listed at a time, and newest how many
+	// traces or calls are read.
+	pageSize = 50
+	newest   = 100
+	// longest is how many exchanges of a conversation are read.
+	longest = 200
+)
+
+// Resources implements [tool.Library]: the newest traces and calls, and each
+// conversation.
+func (p *Provider) Resources(ctx context.Context, who tool.Caller, cursor string) ([]tool.Resource, string, error) {
+	if who.Person == "" {
+		return nil, "", nil
+	}
+	var out []tool.Resource
+	before := time.Now().Add(time.Minute)
+	if cursor == "" {
+		if who.Only == 0 {
+			out = append(out,
+				tool.Resource{URI: uriTraces, Name: "traces", Title: "Newest turns", Description: "What was asked of the bots lately, how long it took and how it ended", MIME: mimeJSON},
+				tool.Resource{URI: uriCalls, Name: "calls", Title: "Newest calls", Description: "Which tools were called lately, by whom, and how it ended", MIME: mimeJSON})
+		}
+	} else if ms, err := strconv.ParseInt(cursor, 10, 64); err == nil {
+		before = time.UnixMilli(ms)
+	}
+	list, err := p.Board.Store.Conversations.Newest(ctx, who.Person, who.Only, before, pageSize)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, c := range list {
+		out = append(out, tool.Resource{
+			URI: conversationURI(c), Name: fmt.Sprintf("conversation-%d-%s", c.Bot, c.Person),
+			Title: fmt.Sprintf("%s, %s", c.BotName, c.Last.Format("2006-01-02 15:04")), MIME: mimeJSON,
+			Description: fmt.Sprintf("%d exchanges of %s with %s", c.Exchanges, c.Person, c.BotName),
+		})
+	}
+	next := ""
+	if len(list) == pageSize {
+		next = strconv.FormatInt(list[len(list)-1].Last.UnixMilli(), 10)
+	}
+	return out, next, nil
+}
+
+func conversationURI(c store.Conversation) string {
+	return fmt.Sprintf("%s%d/%s/%s", uriConversation, c.Bot, word(c.Person), word(c.Conversation))
+}
+
+// word writes any text so that it can stand in a URI; "-" is the empty one.
+func word(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return base64.RawURLEncoding.EncodeToString([]byte(text))
+}
+
+func unword(w string) (string, bool) {
+	if w == "-" {
+		return "", true
+	}
+	text, err := base64.RawURLEncoding.DecodeString(w)
+	return string(text), err == nil
+}
+
+// Templates implements [tool.Library].
+func (p *Provider) Templates(_ context.Context, who tool.Caller) ([]tool.Template, error) {
+	if who.Person == "" || who.Only != 0 {
+		return nil, nil
+	}
+	return []tool.Template{{
+		URITemplate: uriTraces + "/{turn}", Name: "trace", Title: "One turn",
+		Description: "The record of one turn and of the tools that were called in it", MIME: mimeJSON,
+	}}, nil
+}
+
+// Read implements [tool.Library].
+func (p *Provider) Read(ctx context.Context, who tool.Caller, uri string) ([]tool.Contents, error) {
+	if who.Person == "" {
+		return nil, tool.ErrNoSuch
+	}
+	if rest, ok := strings.CutPrefix(uri, uriConversation); ok {
+		return p.readConversation(ctx, who, uri, rest)
+	}
+	if who.Only != 0 {
+		return nil, tool.ErrNoSuch
+	}
+	db := p.Board.Store
+	now := time.Now().Add(time.Minute)
+	switch {
+	case uri == uriTraces:
+		list, err := db.Traces.Newest(ctx, who.Person, now, newest)
+		return contents(uri, list, err)
+	case uri == uriCalls:
+		list, err := db.Calls.Newest(ctx, who.Person, now, newest)
+		return contents(uri, list, err)
+	}
+	turn, ok := strings.CutPrefix(uri, uriTraces+"/")
+	if !ok {
+		return nil, tool.ErrNoSuch
+	}
+	trace, err := db.Traces.ByTurn(ctx, turn)
+	if err == store.ErrNotFound || err == nil && trace.Owner != who.Person {
+		return nil, tool.ErrNoSuch
+	}
+	if err != nil {
+		return nil, err
+	}
+	calls, err := db.Calls.ByTurn(ctx, turn)
+	return contents(uri, map[string]any{"trace": trace, "calls": append([]store.Call{}, calls...)}, err)
+}
+
+func (p *Provider) readConversation(ctx context.Context, who tool.Caller, uri, rest string) ([]tool.Contents, error) {
+	parts := strings.Split(rest, "/")
+	if len(parts) != 3 {
+		return nil, tool.ErrNoSuch
+	}
+	number, err := strconv.ParseInt(parts[0], 10, 64)
+	person, ok1 := unword(parts[1])
+	conversation, ok2 := unword(parts[2])
+	if err != nil || !ok1 || !ok2 || who.Only != 0 && who.Only != number {
+		return nil, tool.ErrNoSuch
+	}
+	bot, err := p.Board.Store.Bots.ByNumber(ctx, number)
+	if err == store.ErrNotFound || err == nil && bot.Owner != who.Person {
+		return nil, tool.ErrNoSuch
+	}
+	if err != nil {
+		return nil, err
+	}
+	list, err := p.Board.Store.Conversations.Last(ctx, number, person, conversation, longest)
+	if err == nil && len(list) == 0 {
+		return nil, tool.ErrNoSuch
+	}
+	return contents(uri, map[string]any{"bot": bot.Name, "exchanges": list}, err)
+}
+
+func contents(uri string, v any, err error) ([]tool.Contents, error) {
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	s := string(text)
+	return []tool.Contents{{URI: uri, MIME: mimeJSON, Text: &s}}, nil
+}
+
+// Prompts implements [tool.Promptbook].
+func (p *Provider) Prompts(_ context.Context, who tool.Caller) ([]tool.Prompt, error) {
+	if who.Person == "" {
+		return nil, nil
+	}
+	return []tool.Prompt{
+		{
+			Name: "ask_bot", Title: "Ask a bot", Description: "Have a bot answer a question, and tell what it said.",
+			Arguments: []tool.Argument{
+				{Name: "bot", Description: "Number or name of the bot", Required: true},
+				{Name: "question", Description: "What to ask", Required: true},
+			},
+		},
+		{
+			Name: "explain_failures", Title: "Why did answers fail?", Description: "Look at the newest turns and calls that failed, and explain what to do.",
+		},
+	}, nil
+}
+
+// Prompt implements [tool.Promptbook].
+func (p *Provider) Prompt(ctx context.Context, c *tool.Call) (*tool.Written, error) {
+	switch c.Tool {
+	case "ask_bot":
+		var a struct{ Bot, Question string }
+		if json.Unmarshal(c.Args, &a) != nil || a.Bot == "" || a.Question == "" {
+			return nil, tool.Fail(tool.BadArgs, "bot and question are needed, as texts", nil)
+		}
+		return &tool.Written{Messages: []tool.Message{tool.Says("user", fmt.Sprintf(
+			"Use the tool %s with botId %q to ask: %s\nThen tell me the bot's reply, and say so if it did not answer.", toolSend, a.Bot, a.Question))}}, nil
+	case "explain_failures":
+		return p.explainFailures(ctx, c.Caller)
+	}
+	return nil, tool.ErrNoSuch
+}
+
+func (p *Provider) explainFailures(ctx context.Context, who tool.Caller) (*tool.Written, error) {
+	now := time.Now().Add(time.Minute)
+	traces, err := p.Board.Store.Traces.Newest(ctx, who.Person, now, newest)
+	if err != nil {
+		return nil, err
+	}
+	calls, err := p.Board.Store.Calls.Newest(ctx, who.Person, now, newest)
+	if err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	b.WriteString("These turns and calls of my Patchbay failed lately. Group them by cause, explain each cause in a sentence, and say what I should do about it.\n\n")
+	n := b.Len()
+	for _, t := range traces {
+		if (t.Outcome == "failed") && (who.Only == 0 || who.Only == t.Bot) {
+			fmt.Fprintf(&b, "- %s: bot %d (%s) asked through %s failed after %s: %s %s\n", t.At.Format(time.RFC3339), t.Bot, t.Kind, t.Door, t.Total.Round(time.Millisecond), t.Code, t.Cause)
+		}
+	}
+	for _, c := range calls {
+		if c.Outcome != "done" && c.Outcome != "asked" && who.Only == 0 {
+			fmt.Fprintf(&b, "- %s: tool %s of %s, called through %s: %s %s %s\n", c.At.Format(time.RFC3339), c.Tool, c.Provider, c.Door, c.Outcome, c.Code, c.Cause)
+		}
+	}
+	if b.Len() == n {
+		b.WriteString("(none did)\n")
+	}
+	return &tool.Written{Messages: []tool.Message{tool.Says("user", b.String())}}, nil
+}
+
+// Complete implements [tool.Promptbook].
+func (p *Provider) Complete(ctx context.Context, who tool.Caller, prompt, argument, value string) ([]string, error) {
+	if prompt != "ask_bot" || argument != "bot" {
+		return nil, nil
+	}
+	bots, err := p.mine(ctx, who)
+	var out []string
+	for _, b := range bots {
+		if strings.HasPrefix(strings.ToLower(b.Name), strings.ToLower(value)) {
+			out = append(out, b.Name)
+		}
+	}
+	return out, err
+}
