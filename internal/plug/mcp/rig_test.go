@@ -1,0 +1,103 @@
+package mcp
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"patchbay/internal/account"
+	"patchbay/internal/board"
+	"patchbay/internal/board/boardtest"
+	"patchbay/internal/tool"
+)
+
+// rig is the doors on a board, behind a real listener.
+type rig struct {
+	*boardtest.Rig
+	server *Server
+	url    string // of the listener
+	key    string
+}
+
+type rigOptions struct {
+	open  bool // no key is needed
+	board board.Options
+	mcp   Options
+}
+
+func newRig(t testing.TB, o rigOptions) *rig {
+	t.Helper()
+	r := &rig{Rig: boardtest.New(t, boardtest.Options{Board: o.board})}
+	r.key = r.addKey(t, "test", "")
+	o.mcp.Board, o.mcp.Accounts, o.mcp.Box = r.Board, account.NewRecent(r.Accounts), r.Box
+	o.mcp.Guard = account.NewGuard(1000, nil)
+	o.mcp.Logger, o.mcp.Registerer, o.mcp.Version = logger(t), prometheus.NewRegistry(), "test"
+	o.mcp.Address = func(r *http.Request) netip.Addr { return netip.MustParseAddrPort(r.RemoteAddr).Addr() }
+	if o.open {
+		p, err := r.Accounts.Authenticate(context.Background(), r.key, account.ScopeMCP)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.mcp.Anybody = func() account.Principal { return p }
+	}
+	r.server = New(o.mcp)
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", r.server)
+	mux.HandleFunc("GET /mcp/sse", r.server.ServeSSE)
+	mux.HandleFunc("POST /mcp/messages", r.server.ServeMessages)
+	mux.HandleFunc("GET /mcp/rokid/sse", r.server.ServeRokid)
+	mux.HandleFunc("POST /messages", r.server.ServeRokidMessages)
+	mux.HandleFunc("POST /messages/", r.server.ServeRokidMessages)
+	web := httptest.NewServer(mux)
+	r.url = web.URL
+	t.Cleanup(func() {
+		r.server.Drain()
+		r.server.Close()
+		web.CloseClientConnections()
+		web.Close()
+	})
+	return r
+}
+
+func (r *rig) addKey(t testing.TB, name, rules string) string {
+	t.Helper()
+	_, secret, err := r.Accounts.AddKey(context.Background(), account.NewKey{Person: r.Person.ID, Name: name, Scopes: []string{account.ScopeMCP}, Rules: rules})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+// plug plugs a provider in.
+func (r *rig) plug(t testing.TB, o board.Outlet, p tool.Provider, tools ...tool.Tool) *board.Socket {
+	t.Helper()
+	s, err := r.Board.Plug(o, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Offer(tools)
+	return s
+}
+
+// does is a provider made of a function.
+type does func(context.Context, *tool.Call) (*tool.Result, error)
+
+func (f does) Call(ctx context.Context, c *tool.Call) (*tool.Result, error) { return f(ctx, c) }
+
+func logger(t testing.TB) *slog.Logger {
+	var w io.Writer = io.Discard
+	if testing.Verbose() && os.Getenv("LOG") != "" {
+		w = os.Stderr
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+const soon = 10 * time.Second
