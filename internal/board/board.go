@@ -61,6 +61,7 @@ type Board struct {
 	Options
 	presence *presence
 	catalog  *catalog
+	far      *exchanger
 	audit    *audit
 	rates    *rates
 	metrics  metrics
@@ -128,6 +129,10 @@ func New(o Options) (*Board, error) {
 		b.cancel(nil)
 		return nil, err
 	}
+	if b.far, err = newExchanger(b); err != nil {
+		b.cancel(nil)
+		return nil, err
+	}
 	b.audit = newAudit(b)
 	return b, nil
 }
@@ -170,6 +175,7 @@ func (b *Board) Close() {
 		b.Drain(ended)
 		b.cancel(ErrStopping)
 		b.refreshing.Wait()
+		b.far.close()
 		b.audit.close()
 		b.presence.close()
 	})

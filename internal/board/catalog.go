@@ -29,6 +29,9 @@ type Outlet struct {
 	Title string `json:"title,omitempty"`
 	// Timeout bounds a call; 0: 5 min.
 	Timeout time.Duration `json:"timeout,omitempty"`
+	// Held says that this instance alone has the provider, as it has a device's
+	// connection: the other instances reach it through this one.
+	Held bool `json:"held,omitempty"`
 }
 
 // callTimeout bounds a call of a provider that says nothing else. A tool may ask
