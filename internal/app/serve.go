@@ -25,6 +25,7 @@ import (
 	"patchbay/internal/plug/bots"
 	"patchbay/internal/plug/eyeclaw"
 	"patchbay/internal/plug/mcp"
+	"patchbay/internal/plug/mcp/upstream"
 	"patchbay/internal/plug/rokid"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -137,7 +138,11 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		Sessions: c.MCP.Sessions, PerKey: c.MCP.SessionsOfKey, Idle: c.MCP.Idle, OpenBots: openBots(base),
 	})
 	defer programs.Close()
-	if err := hub.OnTools(ctx, nil); err != nil {
+	servers := upstream.New(upstream.Options{
+		Plug: plugUpstream(hub, log), Logger: log, Registerer: registry, Dial: photos.Dial, Version: o.Version,
+	})
+	defer servers.Close()
+	if err := hub.OnTools(ctx, reconcile(base, servers, log)); err != nil {
 		return err
 	}
 

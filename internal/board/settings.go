@@ -245,3 +245,31 @@ func (s shape) opened(box *seal.Box, kept json.RawMessage) (map[string]json.RawM
 	}
 	return raw, s.eachSecret(raw, box.Open)
 }
+
+// Assign sets fields of a settings struct, given as text, by their json names; an
+// empty text takes a field's value away.
+func Assign(into any, set map[string]string) error {
+	text, err := json.Marshal(into)
+	if err != nil {
+		return err
+	}
+	raw := map[string]json.RawMessage{}
+	if err := json.Unmarshal(text, &raw); err != nil {
+		return err
+	}
+	s := shape{func() any { return into }}
+	for name, value := range set {
+		if err := s.set(raw, name, value); err != nil {
+			return err
+		}
+	}
+	if text, err = json.Marshal(raw); err != nil {
+		return err
+	}
+	fresh := reflect.New(reflect.TypeOf(into).Elem())
+	if err := json.Unmarshal(text, fresh.Interface()); err != nil {
+		return err
+	}
+	reflect.ValueOf(into).Elem().Set(fresh.Elem())
+	return nil
+}

@@ -252,6 +252,15 @@ func (g *guard) connect(ctx context.Context, _, address string) (net.Conn, error
 	if request, ok := ctx.Value(requestKey{}).(context.Context); ok {
 		ctx = request
 	}
+	conn, err := g.open(ctx, address)
+	if err == nil {
+		context.AfterFunc(ctx, func() { conn.Close() })
+	}
+	return conn, err
+}
+
+// open is connect for a connection that outlives its context.
+func (g *guard) open(ctx context.Context, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fail(BadAddress, "cannot be split into host and port")
@@ -263,7 +272,6 @@ func (g *guard) connect(ctx context.Context, _, address string) (net.Conn, error
 	for i, ip := range ips {
 		var conn net.Conn
 		if conn, err = g.dialOne(ctx, ip, port, len(ips)-i); err == nil {
-			context.AfterFunc(ctx, func() { conn.Close() })
 			return conn, nil
 		}
 		if ctx.Err() != nil {

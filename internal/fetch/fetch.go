@@ -335,3 +335,9 @@ func (f *Fetcher) read(resp *http.Response) (*Image, error) {
 	}
 	return NewImage(data)
 }
+
+// Dial connects to an address that came from outside, if [Fetcher.Get] would.
+// The connection is the caller's.
+func (f *Fetcher) Dial(ctx context.Context, _, address string) (net.Conn, error) {
+	return f.guard.open(ctx, address)
+}

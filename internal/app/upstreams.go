@@ -1,0 +1,152 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"patchbay/internal/account"
+	"patchbay/internal/board"
+	"patchbay/internal/plug/mcp/upstream"
+	"patchbay/internal/seal"
+	"patchbay/internal/store"
+	"patchbay/internal/tool"
+)
+
+// The kinds of upstreams.
+const (
+	// UpstreamMCP is an MCP server whose tools join the board.
+	UpstreamMCP = "mcp"
+	// UpstreamDialsIn is a tool server that connects to us.
+	UpstreamDialsIn = "endpoint"
+	// UpstreamCloud is a service that we connect to, and that calls our tools.
+	UpstreamCloud = "cloud"
+)
+
+// errCommand keeps those who do not run the installation from running programs
+// on its machine.
+var errCommand = errors.New("only an admin may add a command, since it runs on the server's machine")
+
+// AddUpstream adds an upstream of an owner. Settings are of the kind's type, and
+// valid. For a kind that connects to us it returns the token by which it does,
+// which is not kept and cannot be shown again.
+func (b *Base) AddUpstream(ctx context.Context, owner store.Person, slug, kind string, settings any) (u store.Upstream, token string, err error) {
+	if err := board.CheckSlug(slug); err != nil {
+		return u, "", err
+	}
+	if s, ok := settings.(*upstream.Settings); ok && s.Command != "" && owner.Role != account.RoleAdmin {
+		return u, "", errCommand
+	}
+	u = store.Upstream{Owner: owner.ID, Slug: slug, Kind: kind, Created: time.Now()}
+	if u.Settings, err = b.sealed(settings); err != nil {
+		return u, "", err
+	}
+	if kind == UpstreamDialsIn {
+		token = "pbt_" + seal.Token(32)
+		u.TokenHash = seal.Hash(token)
+	}
+	u, err = b.Store.Upstreams.Add(ctx, u)
+	if errors.Is(err, store.ErrExists) {
+		err = fmt.Errorf("there is an upstream named %s already", slug)
+	}
+	return u, token, err
+}
+
+// SetUpstream replaces the settings of an upstream.
+func (b *Base) SetUpstream(ctx context.Context, u store.Upstream, settings any) (err error) {
+	if u.Settings, err = b.sealed(settings); err != nil {
+		return err
+	}
+	return b.Store.Upstreams.Save(ctx, u)
+}
+
+// RotateUpstream gives an upstream that connects to us a new token.
+func (b *Base) RotateUpstream(ctx context.Context, u store.Upstream) (token string, err error) {
+	if u.TokenHash == "" {
+		return "", fmt.Errorf("%s does not connect to this server, so it has no token", u.Slug)
+	}
+	token = "pbt_" + seal.Token(32)
+	u.TokenHash = seal.Hash(token)
+	return token, b.Store.Upstreams.Save(ctx, u)
+}
+
+// UpstreamSettings reads the settings of an upstream, secrets readable.
+func (b *Base) UpstreamSettings(u store.Upstream, into any) error {
+	var text string
+	if err := json.Unmarshal(u.Settings, &text); err != nil {
+		return fmt.Errorf("upstream %s: %w", u.Slug, err)
+	}
+	plain, err := b.Box.Open(text)
+	if err != nil {
+		return fmt.Errorf("upstream %s: %w", u.Slug, err)
+	}
+	return json.Unmarshal([]byte(plain), into)
+}
+
+// sealed is settings as they are kept: as a whole, since addresses and
+// environments hold secrets too.
+func (b *Base) sealed(settings any) (json.RawMessage, error) {
+	plain, err := json.Marshal(settings)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(b.Box.Seal(string(plain)))
+}
+
+// OutletOf is the id of the outlet that an upstream is plugged into.
+func OutletOf(u store.Upstream) string { return "upstream:" + strconv.FormatInt(u.Number, 10) }
+
+// plugUpstream plugs a tool server in.
+func plugUpstream(hub *board.Board, log *slog.Logger) func(upstream.Spec, tool.Provider) upstream.Socket {
+	return func(s upstream.Spec, p tool.Provider) upstream.Socket {
+		socket, err := hub.Plug(board.Outlet{ID: s.ID, Owner: s.Owner, Slug: s.Slug, Kind: "upstream", Title: s.Title}, p)
+		if err != nil {
+			log.Error("the tools of an upstream cannot be offered", "upstream", s.ID, "error", err)
+			return noSocket{}
+		}
+		return socket
+	}
+}
+
+// noSocket is where a provider is plugged in that cannot be.
+type noSocket struct{}
+
+func (noSocket) Offer([]tool.Tool) {}
+func (noSocket) Unplug()           {}
+
+// reconcile makes what is connected what the database says, again each time that
+// changes.
+func reconcile(b *Base, servers *upstream.Manager, log *slog.Logger) func(context.Context) error {
+	return func(ctx context.Context) error {
+		people, err := b.Store.People.All(ctx)
+		if err != nil {
+			return err
+		}
+		admin := map[string]bool{}
+		for _, p := range people {
+			admin[p.ID] = p.Role == account.RoleAdmin
+		}
+		rows, err := b.Store.Upstreams.ByOwner(ctx, "")
+		if err != nil {
+			return err
+		}
+		var specs []upstream.Spec
+		for _, u := range rows {
+			if u.Kind != UpstreamMCP {
+				continue
+			}
+			s := upstream.Spec{ID: OutletOf(u), Slug: u.Slug, Title: u.Slug, Owner: u.Owner, Version: u.Version, Guarded: !admin[u.Owner]}
+			if err := b.UpstreamSettings(u, &s.Settings); err != nil {
+				log.Error("the settings of an upstream cannot be read", "upstream", u.Slug, "error", err)
+				continue
+			}
+			specs = append(specs, s)
+		}
+		servers.Set(specs)
+		return nil
+	}
+}
