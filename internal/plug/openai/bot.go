@@ -5,6 +5,11 @@
 // request.go), sends it (client.go) and passes on what comes back, as it comes
 // (round.go). A round is one request and the answer to it; how many there are in
 // a turn, and with what messages and functions, is decided in answer.go alone.
+//
+// What the model calls is either a command for the device, which becomes an event
+// (tools.go), or a function of the [Toolbox] (toolbox.go): that is carried out
+// (errand.go), the person is told when it takes long (news.go), and the results
+// (result.go) are what the next round begins with (thread.go).
 package openai
 
 import (
@@ -31,6 +36,8 @@ type Options struct {
 	Client *http.Client
 	// Logger takes what the owner should know. Nil means nobody does.
 	Logger *slog.Logger
+	// Toolbox is what the model may call beyond the device. Nil means nothing.
+	Toolbox Toolbox
 }
 
 // Bot answers turns by asking a model. It is safe for concurrent use and keeps
@@ -41,15 +48,21 @@ type Bot struct {
 	client   *http.Client
 	own      bool // the client is ours to close
 	log      *slog.Logger
+	toolbox  Toolbox
 	// opening is the request up to what depends on the turn, without the brace
 	// that closes it.
 	opening []byte
+	// choices are the owner's words about functions, by [functionFields].
+	choices map[string]json.RawMessage
 	secrets []string
 	// toolless is set when the server turned out to refuse functions.
 	toolless atomic.Bool
-	// sleep and jitter are replaced by tests.
-	sleep  func(context.Context, time.Duration) error
-	jitter func() float64
+	// left is what is known about functions that are not offered.
+	left leftOut
+	// sleep, jitter and notePace are replaced by tests.
+	sleep    func(context.Context, time.Duration) error
+	jitter   func() float64
+	notePace notePace
 }
 
 // New makes a bot of valid settings; what is not valid is said as
@@ -62,7 +75,7 @@ func New(s Settings, o Options) (*Bot, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Bot{settings: s, at: at, log: o.Logger, sleep: sleep, jitter: rand.Float64}
+	b := &Bot{settings: s, at: at, log: o.Logger, toolbox: o.Toolbox, sleep: sleep, jitter: rand.Float64, notePace: usualPace}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}
@@ -77,7 +90,7 @@ func New(s Settings, o Options) (*Bot, error) {
 	still.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	b.client = &still
 	b.secrets = s.secrets()
-	b.opening, err = s.opening(at.host)
+	b.opening, b.choices, err = s.opening(at.host)
 	return b, err
 }
 
@@ -106,11 +119,28 @@ func NewClient() *http.Client {
 	}}
 }
 
-// opening writes the part of the request that is the same in every turn.
-func (s *Settings) opening(host string) ([]byte, error) {
+// functionFields of the request are about functions.
+var functionFields = []string{"tool_choice", "parallel_tool_calls"}
+
+// opening writes the part of the request that is the same in every turn, and the
+// part that is the same wherever there are functions.
+func (s *Settings) opening(host string) (opening []byte, choices map[string]json.RawMessage, err error) {
 	fields := map[string]any{}
 	for name, value := range s.Extra {
 		fields[name] = value
+	}
+	for _, name := range functionFields {
+		if value, ok := fields[name]; ok {
+			written, err := json.Marshal(value)
+			if err != nil {
+				return nil, nil, err
+			}
+			if choices == nil {
+				choices = map[string]json.RawMessage{}
+			}
+			choices[name] = written
+			delete(fields, name)
+		}
 	}
 	fields["model"], fields["stream"] = s.Model, true
 	if s.Temperature != nil {
@@ -121,9 +151,9 @@ func (s *Settings) opening(host string) ([]byte, error) {
 	}
 	body, err := json.Marshal(fields)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return body[:len(body)-1], nil
+	return body[:len(body)-1], choices, nil
 }
 
 // lengthField is what limits an answer. OpenAI's newer models refuse the old

@@ -106,8 +106,8 @@ func listed(names []string, model string) bool {
 func (b *Bot) askOneWord(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	messages := []said{{roleUser, []talk.Part{{Text: "Reply with the word: ok"}}}}
-	r, err := b.open(ctx, cancel, b.request(&talk.Turn{}, messages, nil))
+	messages := []said{{role: roleUser, parts: []talk.Part{{Text: "Reply with the word: ok"}}}}
+	r, err := b.open(ctx, cancel, b.request(&talk.Turn{}, messages, nil, ""))
 	if err == nil {
 		var d delta
 		err = r.next(&d)

@@ -37,9 +37,9 @@ type message struct {
 }
 
 type toolCall struct {
-	Index    *int         `json:"index"`
-	ID       string       `json:"id"`
-	Function functionCall `json:"function"`
+	Index    *int            `json:"index"`
+	ID       string          `json:"id"`
+	Function functionCall    `json:"function"`
 	Extra    json.RawMessage `json:"extra_content"`
 }
 
@@ -87,11 +87,11 @@ var (
 
 // delta is what a piece of an answer brings. It is used again for the next one.
 type delta struct {
-	text   string
+	text string
 	// thought is a piece of the reasoning_content.
 	thought string
-	finish string
-	calls  []fragment
+	finish  string
+	calls   []fragment
 	// whole says that this is a complete message, not a piece of one.
 	whole bool
 	usage *usage

@@ -30,6 +30,8 @@ type serverError struct {
 	status     int
 	message    string
 	kind, code string
+	// param is the field of the request that the error is about.
+	param string
 	// retryAfter is how long the server asks to wait, negative if it does not.
 	retryAfter time.Duration
 }
@@ -100,6 +102,7 @@ func readServerError(body []byte) *serverError {
 		}
 	}
 	e.kind, e.code = plainJSON(inner["type"]), plainJSON(inner["code"])
+	e.param = plainJSON(inner["param"])
 	return e
 }
 
@@ -184,7 +187,7 @@ func (e *serverError) told(pictures bool) (talk.Say, string) {
 	case e.status == http.StatusTooManyRequests:
 		return sayThrottled, ""
 	case e.status == http.StatusRequestEntityTooLarge || strings.Contains(text, "context_length") || strings.Contains(text, "context length") || strings.Contains(text, "context size"):
-		return sayTooMuch, "a smaller history_tokens leaves more room"
+		return sayTooMuch, "a smaller history_tokens, or tool_output, leaves more room"
 	case pictures && strings.Contains(text, "image"):
 		return sayBlind, "set images to false if the model cannot see"
 	case e.status == http.StatusNotFound || e.status == http.StatusMethodNotAllowed || e.status/100 == 3:

@@ -101,7 +101,8 @@ func (h *heard) text() string {
 	return b.String()
 }
 
-// String is the events in short: text in quotes, commands with their arguments.
+// String is the events in short: text in quotes, commands with their arguments, notes
+// in brackets.
 func (h *heard) String() string {
 	var out []string
 	for _, e := range h.events {
@@ -113,6 +114,8 @@ func (h *heard) String() string {
 			out = append(out, e.Command.Name+string(args))
 		case talk.KindSuggest:
 			out = append(out, "suggest["+strings.Join(e.Suggest, "|")+"]")
+		case talk.KindNote:
+			out = append(out, "("+strings.TrimSuffix(e.Text, "\n")+")")
 		}
 	}
 	return strings.Join(out, " ")

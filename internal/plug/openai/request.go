@@ -15,6 +15,12 @@ import (
 type said struct {
 	role  string
 	parts []talk.Part
+	// calls are what the model called along with saying it, and thought is what it
+	// thought before.
+	calls   []call
+	thought string
+	// answers is the id of the call whose result this is.
+	answers string
 }
 
 // The roles of messages.
@@ -22,24 +28,25 @@ const (
 	roleSystem    = "system"
 	roleUser      = "user"
 	roleAssistant = "assistant"
+	roleTool      = "tool"
 )
 
 // conversation is what the model is told in a turn: the system prompt, what was
 // said before, and what is said now. Neighbours of one role are put together,
 // because there are chat templates that insist on turns; a person speaks twice
 // in a row when a command (take a photo) was all the answer they got.
-func (b *Bot) conversation(turn *talk.Turn, tools []tool) ([]said, error) {
+func (b *Bot) conversation(turn *talk.Turn, functions []function) ([]said, error) {
 	now := b.nowSaid(turn)
 	if len(now) == 0 {
 		return nil, talk.Fail(talk.Unreadable, "", nil)
 	}
-	out := []said{{roleSystem, []talk.Part{{Text: b.systemPrompt(turn, tools)}}}}
+	out := []said{{role: roleSystem, parts: []talk.Part{{Text: b.systemPrompt(turn, functions)}}}}
 	add := func(role string, parts ...talk.Part) {
 		if last := &out[len(out)-1]; last.role == role {
 			last.parts = append(last.parts, parts...)
 			return
 		}
-		out = append(out, said{role, parts})
+		out = append(out, said{role: role, parts: parts})
 	}
 	for _, m := range remember(turn.History, b.settings.historyTokens()) {
 		if m.Text == "" {
@@ -77,10 +84,11 @@ func (b *Bot) nowSaid(turn *talk.Turn) []talk.Part {
 	return out
 }
 
-// request writes the body of a request.
-func (b *Bot) request(turn *talk.Turn, messages []said, tools []tool) []byte {
+// request writes the body of a request. Unless it is empty, choice is the
+// tool_choice instead of the owner's.
+func (b *Bot) request(turn *talk.Turn, messages []said, functions []function, choice string) []byte {
 	var w bytes.Buffer
-	w.Grow(len(b.opening) + sizeOf(messages) + len(tools)*1024 + 256)
+	w.Grow(len(b.opening) + sizeOf(messages) + sizeOfFunctions(functions) + 256)
 	w.Write(b.opening)
 	w.WriteString(`,"messages":[`)
 	for i, m := range messages {
@@ -90,16 +98,8 @@ func (b *Bot) request(turn *talk.Turn, messages []said, tools []tool) []byte {
 		writeMessage(&w, m)
 	}
 	w.WriteByte(']')
-	for i, t := range tools {
-		if i == 0 {
-			w.WriteString(`,"tools":[`)
-		} else {
-			w.WriteByte(',')
-		}
-		w.Write(t.schema)
-	}
-	if len(tools) > 0 {
-		w.WriteByte(']')
+	if len(functions) > 0 {
+		b.writeFunctions(&w, functions, choice)
 	}
 	if b.settings.User && turn.Person != "" {
 		w.WriteString(`,"user":`)
@@ -107,6 +107,38 @@ func (b *Bot) request(turn *talk.Turn, messages []said, tools []tool) []byte {
 	}
 	w.WriteByte('}')
 	return w.Bytes()
+}
+
+// writeFunctions writes the functions and what the owner says about them, which
+// servers refuse where there are none.
+func (b *Bot) writeFunctions(w *bytes.Buffer, functions []function, choice string) {
+	for i, f := range functions {
+		if i == 0 {
+			w.WriteString(`,"tools":[`)
+		} else {
+			w.WriteByte(',')
+		}
+		w.Write(f.schema)
+	}
+	w.WriteByte(']')
+	for _, name := range functionFields {
+		value := b.choices[name]
+		if name == "tool_choice" && choice != "" {
+			value = json.RawMessage(`"` + choice + `"`)
+		}
+		if value != nil {
+			w.WriteString(`,"` + name + `":`)
+			w.Write(value)
+		}
+	}
+}
+
+func sizeOfFunctions(functions []function) int {
+	n := 0
+	for _, f := range functions {
+		n += len(f.schema) + 1
+	}
+	return n
 }
 
 // pseudonym is the same for the same person and tells nothing else about them.
@@ -119,32 +151,77 @@ func pseudonym(person string) string {
 func sizeOf(messages []said) int {
 	n := 0
 	for _, m := range messages {
-		n += 64
+		n += 64 + len(m.thought)
 		for _, p := range m.parts {
 			n += 64 + len(p.Text) + len(p.Text)/16
 			if p.Image != nil {
 				n += base64.StdEncoding.EncodedLen(len(p.Image.Data))
 			}
 		}
+		for _, c := range m.calls {
+			n += 128 + len(c.arguments) + len(c.arguments)/8 + len(c.extra)
+		}
 	}
 	return n
 }
 
-// writeMessage writes the content as a plain string if it can: not every server
-// takes a list of parts.
 func writeMessage(w *bytes.Buffer, m said) {
-	w.WriteString(`{"role":"` + m.role + `","content":`)
+	w.WriteString(`{"role":"` + m.role + `"`)
+	if m.answers != "" {
+		w.WriteString(`,"tool_call_id":`)
+		writeString(w, m.answers)
+	}
+	w.WriteString(`,"content":`)
+	writeContent(w, m)
+	if m.thought != "" {
+		w.WriteString(`,"reasoning_content":`)
+		writeString(w, m.thought)
+	}
+	if len(m.calls) > 0 {
+		writeCalls(w, m.calls)
+	}
+	w.WriteByte('}')
+}
+
+// writeContent writes the content as a plain string if it can: not every server
+// takes a list of parts.
+func writeContent(w *bytes.Buffer, m said) {
+	if len(m.parts) == 0 {
+		w.WriteString("null") // as the API itself says that there were only calls
+		return
+	}
 	var texts []string
 	for _, p := range m.parts {
 		if p.Image != nil {
 			writeParts(w, m.parts)
-			w.WriteByte('}')
 			return
 		}
 		texts = append(texts, p.Text)
 	}
 	writeString(w, strings.Join(texts, "\n"))
-	w.WriteByte('}')
+}
+
+func writeCalls(w *bytes.Buffer, made []call) {
+	for i, c := range made {
+		if i == 0 {
+			w.WriteString(`,"tool_calls":[`)
+		} else {
+			w.WriteByte(',')
+		}
+		w.WriteString(`{"id":`)
+		writeString(w, c.id)
+		w.WriteString(`,"type":"function","function":{"name":`)
+		writeString(w, c.name)
+		w.WriteString(`,"arguments":`)
+		writeString(w, c.arguments)
+		w.WriteByte('}')
+		if c.extra != nil {
+			w.WriteString(`,"extra_content":`)
+			w.Write(bytes.ToValidUTF8(c.extra, []byte("\ufffd")))
+		}
+		w.WriteByte('}')
+	}
+	w.WriteByte(']')
 }
 
 func writeParts(w *bytes.Buffer, parts []talk.Part) {

@@ -40,8 +40,8 @@ const (
 	maxToolSteps = 32
 	// maxToolTime is how long answers are waited for that come late.
 	maxToolTime = 10 * time.Minute
-	// maxToolOutput leaves room for another result within [maxToolText].
-	maxToolOutput = 128 << 10
+	// maxToolOutput is about half of [maxToolText], which [shareOf] deals out.
+	maxToolOutput = 96 << 10
 	// leastToolOutput is what a failure needs to be understood.
 	leastToolOutput = 256
 	// maxToolsMost is how many functions OpenAI and others take.
@@ -74,7 +74,7 @@ type Settings struct {
 	// means 2 min; 10 min are the most.
 	ToolTime Duration `json:"tool_time,omitempty"`
 	// ToolOutput is how much of one tool's result the model gets, in bytes. 0 means
-	// 16 KiB; 128 KiB are the most.
+	// 16 KiB; 96 KiB are the most.
 	ToolOutput int `json:"tool_output,omitempty"`
 	// ToolsMost is how many functions the model is offered at most, device commands
 	// included. 0 means 64; 128 are the most.

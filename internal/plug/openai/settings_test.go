@@ -32,6 +32,13 @@ func TestWhatHoldsWhereSettingsAreSilent(t *testing.T) {
 	if err != nil || !s.images() || !s.tools() || s.historyTokens() != 3000 || s.firstByte() != 30*time.Second || s.idle() != time.Minute || s.retries() != 2 {
 		t.Errorf("got %+v, %v", s, err)
 	}
+	if s.toolSteps() != 8 || s.toolTime() != 2*time.Minute || s.toolOutput() != 16384 || s.toolsMost() != 64 {
+		t.Errorf("tools: %d steps, %v, %d bytes, %d functions", s.toolSteps(), s.toolTime(), s.toolOutput(), s.toolsMost())
+	}
+	s, err = ParseSettings([]byte(`{"base_url":"https://x.example","model":"m","tool_steps":32,"tool_time":"30s","tool_output":98304,"tools_most":128}`))
+	if err != nil || s.toolSteps() != 32 || s.toolTime() != 30*time.Second || s.toolOutput() != 98304 || s.toolsMost() != 128 {
+		t.Errorf("got %+v, %v", s, err)
+	}
 	s.Retries, s.HistoryTokens = -1, -1
 	if s.retries() != 0 || s.historyTokens() != 0 {
 		t.Errorf("negative: %d retries, %d tokens", s.retries(), s.historyTokens())
@@ -62,6 +69,14 @@ func TestSettingsThatAreWrong(t *testing.T) {
 		`{` + good + `,"history_tokens":2000000}`:                      "at most 1000000",
 		`{` + good + `,"max_tokens":0}`:                                "at least 1",
 		`{` + good + `,"temperature":3}`:                               "between 0 and 2",
+		`{` + good + `,"tool_steps":33}`:                               "tool_steps is 33; choose 1 to 32",
+		`{` + good + `,"tool_steps":-1}`:                               "choose 1 to 32",
+		`{` + good + `,"tool_time":"11m"}`:                             "tool_time is 11m0s",
+		`{` + good + `,"tool_time":"-1s"}`:                             "choose something like",
+		`{` + good + `,"tool_time":30}`:                                "write it with a unit",
+		`{` + good + `,"tool_output":100}`:                             "choose 256 to 98304 bytes",
+		`{` + good + `,"tool_output":100000}`:                          "choose 256 to 98304 bytes",
+		`{` + good + `,"tools_most":129}`:                              "tools_most is 129; choose 1 to 128",
 		`{` + good + `,"headers":{"a b":"c"}}`:                         "cannot be the name of a header",
 		`{` + good + `,"headers":{"a":"c\nd"}}`:                        "line break",
 		`{` + good + `,"headers":{"Content-Length":"1"}}`:              "cannot be set",

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -106,11 +105,11 @@ var commandTools = map[string]function{
 
 var suggestTool = function{
 	name: toolSuggest,
-	schema: toolSchema(toolSuggest,
+	schema: functionSchema(toolSuggest,
 		"Shows short questions that the person may want to ask next. Call it along with your answer, never instead of it.",
-		`{"type":"object","properties":{"questions":{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":3,`+
+		json.RawMessage(`{"type":"object","properties":{"questions":{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":3,`+
 			`"description":"questions as the person would ask them, in their language, a few words each"}},`+
-			`"required":["questions"],"additionalProperties":false}`),
+			`"required":["questions"],"additionalProperties":false}`)),
 	event: func(args map[string]any) (talk.Event, error) {
 		questions, err := suggestArguments(args)
 		return talk.Suggest(questions...), err
@@ -120,17 +119,12 @@ var suggestTool = function{
 func commandTool(name, description, parameters string, arguments func(map[string]any) (map[string]string, error)) function {
 	return function{
 		name:   name,
-		schema: toolSchema(name, description, parameters),
+		schema: functionSchema(name, description, json.RawMessage(parameters)),
 		event: func(args map[string]any) (talk.Event, error) {
 			checked, err := arguments(args)
 			return talk.Do(talk.Command{Name: name, Args: checked}), err
 		},
 	}
-}
-
-func toolSchema(name, description, parameters string) json.RawMessage {
-	return json.RawMessage(`{"type":"function","function":{"name":` + strconv.Quote(name) +
-		`,"description":` + strconv.Quote(description) + `,"parameters":` + parameters + `}}`)
 }
 
 func noArguments(map[string]any) (map[string]string, error) { return nil, nil }

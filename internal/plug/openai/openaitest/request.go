@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Chat is the body of a request for an answer, as far as it is looked at.
@@ -58,6 +59,17 @@ func (m *Message) Parts() []Part {
 	return parts
 }
 
+// Calls are the calls in a message of the assistant, whole.
+func (m *Message) Calls() []Call {
+	var list []toolCall
+	_ = json.Unmarshal(m.ToolCalls, &list) // checked when it came in
+	var out []Call
+	for i, t := range list {
+		out = append(out, Call{Index: i, ID: t.ID, Name: t.Function.Name, Arguments: t.Function.Arguments})
+	}
+	return out
+}
+
 // Text is the text of a message, parts joined by line breaks.
 func (m *Message) Text() string {
 	var texts []string
@@ -87,6 +99,19 @@ func (c *Chat) Last() *Message {
 		}
 	}
 	return &Message{}
+}
+
+// Results are the messages about the calls of the round before this request.
+func (c *Chat) Results() []Message {
+	end := len(c.Messages)
+	for end > 0 && c.Messages[end-1].Role == "user" {
+		end-- // pictures, which tools cannot return
+	}
+	start := end
+	for start > 0 && c.Messages[start-1].Role == "tool" {
+		start--
+	}
+	return c.Messages[start:end]
 }
 
 // known are the fields that the API has.
@@ -123,6 +148,12 @@ func parse(body []byte, c *Chat) *apiError {
 		return invalid("stream_options", "The 'stream_options' parameter is only allowed when 'stream' is enabled.")
 	case len(c.ToolChoice) > 0 && len(c.Tools) == 0:
 		return invalid("tool_choice", "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified.")
+	case len(c.ToolChoice) > 0 && c.ToolChoice[0] == '"' && !slices.Contains([]string{`"none"`, `"auto"`, `"required"`}, string(c.ToolChoice)):
+		return invalid("tool_choice", "Invalid value: '"+strings.Trim(string(c.ToolChoice), `"`)+"'. Supported values are: 'none', 'auto', and 'required'.")
+	case fields["parallel_tool_calls"] != nil && len(c.Tools) == 0:
+		return invalid("parallel_tool_calls", "Invalid value for 'parallel_tool_calls': 'parallel_tool_calls' is only allowed when 'tools' are specified.")
+	case len(c.Tools) > maxTools:
+		return invalid("tools", fmt.Sprintf("Invalid 'tools': array too long. Expected an array with maximum length %d, but got an array with length %d instead.", maxTools, len(c.Tools)))
 	case fields["tools"] != nil && len(c.Tools) == 0:
 		return invalid("tools", "Invalid 'tools': empty array. Expected an array with minimum length 1, but got an empty array instead.")
 	}
@@ -130,6 +161,9 @@ func parse(body []byte, c *Chat) *apiError {
 		if bad := c.Messages[i].check(i); bad != nil {
 			return bad
 		}
+	}
+	if bad := checkOrder(c.Messages); bad != nil {
+		return bad
 	}
 	for i := range c.Tools {
 		if bad := c.Tools[i].check(i); bad != nil {
@@ -154,6 +188,11 @@ func (m *Message) check(i int) *apiError {
 	}
 	if m.Role == "tool" && m.ToolCallID == "" {
 		return invalid(fmt.Sprintf("messages[%d].tool_call_id", i), "Missing parameter 'tool_call_id'.")
+	}
+	if len(m.ToolCalls) > 0 && string(m.ToolCalls) != "null" {
+		if bad := m.checkCalls(i); bad != nil {
+			return bad
+		}
 	}
 	if len(m.Content) == 0 || string(m.Content) == "null" {
 		if m.Role == "assistant" && len(m.ToolCalls) > 0 {
@@ -209,7 +248,7 @@ func (t *Tool) check(i int) *apiError {
 		return invalid(fmt.Sprintf("tools[%d].type", i), fmt.Sprintf("Invalid value: '%s'.", t.Type))
 	case !functionName.MatchString(t.Function.Name):
 		return invalid(param+".name", "Invalid 'name': string does not match pattern '^[a-zA-Z0-9_-]+$'.")
-	case len(t.Function.Description) > 1024:
+	case utf8.RuneCountInString(t.Function.Description) > 1024:
 		return invalid(param+".description", "Invalid 'description': string too long. Expected a string with maximum length 1024.")
 	}
 	if len(t.Function.Parameters) == 0 {
@@ -222,6 +261,13 @@ func (t *Tool) check(i int) *apiError {
 	}
 	if json.Unmarshal(t.Function.Parameters, &schema) != nil || schema.Type != "object" || !bytes.Contains(t.Function.Parameters, []byte(`"properties"`)) {
 		return invalid(param+".parameters", "Invalid schema for function '"+t.Function.Name+"': schema must be a JSON Schema of 'type: \"object\"' with properties.")
+	}
+	var fields map[string]json.RawMessage
+	_ = json.Unmarshal(t.Function.Parameters, &fields) // it can be read, see above
+	for _, name := range []string{"oneOf", "anyOf", "allOf", "enum", "not"} {
+		if fields[name] != nil {
+			return invalid(param+".parameters", "Invalid schema for function '"+t.Function.Name+"': schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level.")
+		}
 	}
 	for _, name := range schema.Required {
 		if _, ok := schema.Properties[name]; !ok {

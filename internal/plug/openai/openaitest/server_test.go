@@ -51,7 +51,37 @@ func TestBadRequestsAreRefused(t *testing.T) {
 	function := func(f string) string {
 		return `{"model":"m",` + user + `,"tools":[{"type":"function","function":` + f + `}]}`
 	}
+	called := func(id, rest string) string {
+		return `{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[{"id":"` + id +
+			`","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"b","type":"function","function":{"name":"f","arguments":"{}"}}]}` + rest + `]}`
+	}
+	result := func(id string) string { return `,{"role":"tool","tool_call_id":"` + id + `","content":"x"}` }
+	repeats := func(calls string) string {
+		return `{"model":"m","messages":[{"role":"assistant","content":"a","tool_calls":` + calls + `}]}`
+	}
 	for body, want := range map[string]string{
+		called("a", ""):          "must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: a, b",
+		called("a", result("a")): "did not have response messages: b",
+		called("a", result("a")+`,{"role":"user","content":"x"}`):                   "did not have response messages: b",
+		called("a", result("a")+result("a")):                                        "Duplicate value for 'tool_call_id'",
+		called("a", result("c")):                                                    "not found in 'tool_calls'",
+		called("a", result("b")+result("a")):                                        "not in the order",
+		called("b", ""):                                                             "Duplicate value for 'id'",
+		called("", ""):                                                              "tool_calls[0].id",
+		called(strings.Repeat("x", 41), ""):                                         "maximum length 40",
+		`{"model":"m",` + user[:len(user)-1] + result("a") + `]}`:                   "must be a response to a preceeding message",
+		`{"model":"m","messages":[{"role":"user","content":"hi","tool_calls":[]}]}`: "only messages with role 'assistant'",
+		repeats(`[]`): "empty array",
+		repeats(`{}`): "Invalid type",
+		repeats(`[{"id":"a","function":{"name":"f","arguments":"{}"}}]`):                                                                                              "Supported values are: 'function'",
+		repeats(`[{"id":"a","type":"function","function":{"name":"f"}}]`):                                                                                             "Missing required parameter",
+		repeats(`[{"id":"a","type":"function","function":{"name":"f g","arguments":"{}"}}]`):                                                                          "does not match pattern",
+		repeats(`[{"id":"a","type":"function","function":{"name":"f","arguments":"{"}}]`):                                                                             "expected a JSON object",
+		repeats(`[{"id":"a","type":"function","function":{"name":"f","arguments":""}}]`):                                                                              "expected a JSON object",
+		`{"model":"m",` + user + `,"parallel_tool_calls":true}`:                                                                                                       "only allowed when 'tools'",
+		`{"model":"m",` + user + `,"tool_choice":"maybe","tools":[{"type":"function","function":{"name":"f"}}]}`:                                                      "Supported values are: 'none'",
+		`{"model":"m",` + user + `,"tools":[` + strings.Repeat(`{"type":"function","function":{"name":"f"}},`, 128) + `{"type":"function","function":{"name":"f"}}]}`: "maximum length 128",
+		function(`{"name":"f","parameters":{"type":"object","properties":{},"anyOf":[]}}`):                                                                            "at the top level",
 		`{`:                                  "could not parse",
 		`{"messages":[]}`:                    "model parameter",
 		`{"model":"m","messages":[]}`:        "messages",
@@ -87,6 +117,26 @@ func TestBadRequestsAreRefused(t *testing.T) {
 		if r := s.Requests(); len(r) != 1 || string(r[0].Body) != body {
 			t.Errorf("%s: %d requests were captured", body, len(r))
 		}
+	}
+}
+
+func TestAConversationWithCalls(t *testing.T) {
+	s := start(t)
+	status, got := do(t, "POST", s.URL+"/chat/completions", "", `{"model":"m","tool_choice":"none","tools":[{"type":"function","function":{"name":"f"}}],"messages":[
+		{"role":"user","content":"hi"},
+		{"role":"assistant","content":"wait","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"b","type":"function","function":{"name":"g","arguments":"{\"x\":1}"}}]},
+		{"role":"tool","tool_call_id":"a","content":"1"},{"role":"tool","tool_call_id":"b","content":"2"},
+		{"role":"user","content":"pictures"}]}`)
+	if status != 200 {
+		t.Fatalf("%d %s", status, got)
+	}
+	c := s.Requests()[0].Chat
+	results := c.Results()
+	if len(results) != 2 || results[1].Text() != "2" || results[1].ToolCallID != "b" {
+		t.Errorf("the results are %+v", results)
+	}
+	if calls := c.Messages[1].Calls(); len(calls) != 2 || calls[1] != (Call{Index: 1, ID: "b", Name: "g", Arguments: `{"x":1}`}) {
+		t.Errorf("the calls are %+v", calls)
 	}
 }
 
