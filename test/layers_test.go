@@ -16,29 +16,30 @@ import (
 )
 
 // ground are the rooms that stand on nothing of ours.
-var ground = []string{"bus", "config", "fetch", "observe", "qr", "seal", "store", "talk"}
+var ground = []string{"bus", "config", "fetch", "jsonrpc", "observe", "qr", "seal", "store", "talk", "tool"}
 
 // standsOn says which packages of ours a package may import, by their folder
 // below internal. A folder stands for everything in it. What is not listed here
 // has no place in the house yet: give it one, here and in AGENTS.md.
 var standsOn = map[string][]string{
-	"bus": nil, "config": nil, "fetch": nil, "observe": nil, "qr": nil, "seal": nil, "store": nil, "talk": nil,
+	"bus": nil, "config": nil, "fetch": nil, "jsonrpc": nil, "observe": nil, "qr": nil, "seal": nil, "store": nil, "talk": nil, "tool": nil,
 
 	"account": {"seal", "store"},
-	"board":   {"account", "bus", "seal", "store", "talk"}, // and no plug
-	"api":     {"account", "board", "fetch", "observe", "seal", "store", "talk"},
+	"board":   {"account", "bus", "seal", "store", "talk", "tool"}, // and no plug
+	"api":     {"account", "board", "fetch", "observe", "seal", "store", "talk", "tool"},
 
 	// A plug knows the board and the vocabulary, and no other plug.
-	"plug/echo":    {"board", "store", "talk"},
-	"plug/eyeclaw": {"talk"},
-	"plug/openai":  {"talk"},
-	"plug/rokid":   {"account", "board", "fetch", "qr", "store", "talk"},
+	"plug/bots":         {"board", "store", "talk", "tool"},
+	"plug/echo":         {"board", "store", "talk"},
+	"plug/eyeclaw":      {"talk"},
+	"plug/mcp":          {"account", "board", "jsonrpc", "seal", "talk", "tool"},
+	"plug/mcp/upstream": {"talk", "tool"},
+	"plug/openai":       {"talk", "tool"},
+	"plug/rokid":        {"account", "board", "fetch", "qr", "store", "talk"},
 
 	// Only app knows everything.
 	"app": append([]string{"account", "api", "board", "plug"}, ground...),
 
-	// Keeps libraries in go.mod that code to come will use.
-	"zdeps": nil,
 }
 
 const inside = "patchbay/internal/"
@@ -223,7 +224,7 @@ var rules = []rule{
 		name: "SQL outside the store", where: code,
 		match: regexp.MustCompile(`(?m)^\s*(_ |\w+ )?"(database/sql|github\.com/jackc/pgx[^"]*|modernc\.org/sqlite[^"]*)"( //.*)?$`),
 		// It makes databases for tests.
-		except: []string{"internal/store/storetest/storetest.go", "internal/zdeps/deps.go"},
+		except: []string{"internal/store/storetest/storetest.go"},
 		unless: regexp.MustCompile(`(?m)^package store$`),
 		why:    "rows are the business of package store",
 	},

@@ -26,6 +26,8 @@ type Base struct {
 	Box      *seal.Box
 	Accounts *account.Service
 	Registry *board.Registry
+
+	tools *botTools
 }
 
 // OpenBase opens the data folder or the database that is configured.
@@ -38,10 +40,11 @@ func OpenBase(ctx context.Context, c *config.Config, log *slog.Logger) (*Base, e
 	if err != nil {
 		return nil, err
 	}
+	tools := &botTools{}
 	return &Base{
-		Config: c, Store: db, Box: box,
+		Config: c, Store: db, Box: box, tools: tools,
 		Accounts: account.New(db, box, nil),
-		Registry: board.NewRegistry(db, box, kinds(log), func() any { return new(rokid.Settings) }, func() any { return new(bots.Settings) }),
+		Registry: board.NewRegistry(db, box, kinds(log, tools), func() any { return new(rokid.Settings) }, func() any { return new(bots.Settings) }),
 	}, nil
 }
 
@@ -56,7 +59,7 @@ func openBox(c *config.Config) (*seal.Box, error) {
 func (b *Base) Close() error { return b.Store.Close() }
 
 // kinds are all kinds of bots there are.
-func kinds(log *slog.Logger) []board.Kind {
+func kinds(log *slog.Logger, tools *botTools) []board.Kind {
 	client := openai.NewClient()
 	return []board.Kind{
 		echo.Kind(),
@@ -64,7 +67,7 @@ func kinds(log *slog.Logger) []board.Kind {
 			Name:     "openai",
 			Settings: func() any { return new(openai.Settings) },
 			Build: func(b store.Bot, settings any) (talk.Bot, error) {
-				return openai.New(*settings.(*openai.Settings), openai.Options{Client: client, Logger: log.With("bot", b.Number)})
+				return openai.New(*settings.(*openai.Settings), openai.Options{Client: client, Logger: log.With("bot", b.Number), Toolbox: toolbox{tools, b}})
 			},
 			// A paid service is not to be flooded by one bot's wearers.
 			Limits: board.Limits{Concurrent: 16, Waiting: 64},

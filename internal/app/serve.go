@@ -116,15 +116,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		ClientIP: func(r *http.Request) string { return addresses.Of(r).String() },
 	})
 	hub.OnUnplug(cable.Unplug)
-	control, err := api.New(api.Options{
-		Board: hub, Accounts: base.Accounts, Guard: guard, Logger: log, Address: addresses.Of, Version: o.Version,
-		Health:     func(bot store.Bot) api.Health { return cableHealth(cable, bot) },
-		Disconnect: hub.Unplug,
-	})
-	if err != nil {
-		return err
-	}
-
+	base.tools.board.Store(hub)
 	asked := bots.New(bots.Options{Board: hub, Logger: log, Sessions: func(b store.Bot) int { return cableHealth(cable, b).Connections }})
 	defer asked.Close()
 	socket, err := hub.Plug(bots.Outlet(), asked)
@@ -143,6 +135,16 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	})
 	defer servers.Close()
 	if err := hub.OnTools(ctx, reconcile(base, servers, log)); err != nil {
+		return err
+	}
+
+	control, err := api.New(api.Options{
+		Board: hub, Accounts: base.Accounts, Guard: guard, Logger: log, Address: addresses.Of, Version: o.Version,
+		Health:     func(bot store.Bot) api.Health { return cableHealth(cable, bot) },
+		Disconnect: hub.Unplug,
+		Upstream:   upstreamHealth(base, servers),
+	})
+	if err != nil {
 		return err
 	}
 

@@ -2,10 +2,12 @@ package board
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
@@ -108,6 +110,8 @@ const (
 	dangerous         // not denied, but nobody asked for it
 )
 
+func (v verdict) String() string { return [...]string{"allowed", "denied", "dangerous"}[v] }
+
 func judge(o *Offered, owner ownerRules, r *Rules) verdict {
 	switch {
 	case tool.MatchAny(owner.deny, o.Name), tool.MatchAny(r.Deny, o.Name):
@@ -118,4 +122,37 @@ func judge(o *Offered, owner ownerRules, r *Rules) verdict {
 		return dangerous
 	}
 	return allowed
+}
+
+// Listing is a tool that is offered to a person, also if it may not be used.
+type Listing struct {
+	*Offered
+	// State is "allowed", "denied" (by the owner or the caller's rules) or
+	// "dangerous": not denied, but nobody has asked for it by name.
+	State string
+}
+
+// Inventory lists all that is offered to a person, by name, with what the
+// person's decisions and a caller's rules (as kept) say about it. It is for
+// people who look at their tools; callers have their [Board.View].
+func (b *Board) Inventory(person, rules string) ([]Listing, error) {
+	r, err := ParseRules(rules)
+	if err != nil {
+		return nil, err
+	}
+	s := b.catalog.snapshot.Load()
+	var out []Listing
+	for _, o := range s.offers {
+		if o.Owner != "" && o.Owner != person {
+			continue
+		}
+		for _, t := range o.tools {
+			out = append(out, Listing{t, judge(t, s.rules[person], &r).String()})
+		}
+	}
+	// Of twins the view has the one that is allowed first.
+	slices.SortStableFunc(out, func(a, b Listing) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.State, b.State))
+	})
+	return slices.CompactFunc(out, func(a, b Listing) bool { return a.Name == b.Name }), nil
 }

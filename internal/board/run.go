@@ -33,6 +33,7 @@ type run struct {
 	waited    time.Duration // for the bot's turn
 	first     time.Duration // to the first piece
 	heard     time.Time     // when the bot was last heard
+	noted     time.Time     // when it last said how the work goes; zero: never
 	pieces    int64
 	bytes     int64
 	told      int // how many of late have been told
@@ -132,7 +133,9 @@ func (r *run) emit(e talk.Event) error {
 	if !r.wanted(&e) {
 		return nil
 	}
-	if e.Kind != talk.KindNote {
+	if e.Kind == talk.KindNote {
+		r.noted = now
+	} else {
 		if r.first == 0 {
 			r.first = now.Sub(r.started)
 		}
@@ -232,7 +235,11 @@ func (r *run) patience(first, idle time.Duration) time.Duration {
 		return time.Second // the last words are being written down
 	}
 	if r.first == 0 {
-		return time.Until(r.started.Add(first))
+		until := r.started.Add(first)
+		if later := r.noted.Add(idle); later.After(until) {
+			until = later // it is at work, and says so
+		}
+		return time.Until(until)
 	}
 	return time.Until(r.heard.Add(idle))
 }

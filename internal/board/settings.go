@@ -54,6 +54,17 @@ type Common struct {
 	Waiting    int `json:"waiting,omitempty"`
 	// KeepContent says whether traces keep what was asked and answered.
 	KeepContent *bool `json:"keep_content,omitempty"`
+	// AllowTools are the tools that the bot may call, by names and patterns with *;
+	// empty: none. DenyTools are left out of them, and DangerousTools may be called
+	// although they are dangerous.
+	AllowTools     []string `json:"allow_tools,omitempty"`
+	DenyTools      []string `json:"deny_tools,omitempty"`
+	DangerousTools []string `json:"dangerous_tools,omitempty"`
+}
+
+// rules are those of the bot as a caller.
+func (c *Common) rules() Rules {
+	return Rules{Allow: c.AllowTools, Deny: c.DenyTools, Dangerous: c.DangerousTools}
 }
 
 // Validate finds values that cannot be.
@@ -67,7 +78,8 @@ func (c *Common) Validate() error {
 	if c.Concurrent < 0 || c.Waiting < 0 {
 		return errors.New("concurrent and waiting cannot be negative")
 	}
-	return nil
+	r := c.rules()
+	return r.Validate()
 }
 
 // field is one setting: a field of a settings struct with a json name.

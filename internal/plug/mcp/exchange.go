@@ -39,6 +39,9 @@ type exchange struct {
 	// merge puts the fields of structured results beside the content, as the
 	// platform of Rokid wants them.
 	merge bool
+	// most and resultBytes bound the tools that are listed, and the text of their
+	// results; 0: no bound.
+	most, resultBytes int
 }
 
 // sender takes messages to the caller. It is safe for concurrent use.

@@ -28,14 +28,15 @@ type rig struct {
 }
 
 type rigOptions struct {
-	open  bool // no key is needed
-	board board.Options
+	open   bool // no key is needed
+	board  board.Options
+	shared []func() any
 	mcp   Options
 }
 
 func newRig(t testing.TB, o rigOptions) *rig {
 	t.Helper()
-	r := &rig{Rig: boardtest.New(t, boardtest.Options{Board: o.board})}
+	r := &rig{Rig: boardtest.New(t, boardtest.Options{Board: o.board, Shared: o.shared})}
 	r.key = r.addKey(t, "test", "")
 	o.mcp.Board, o.mcp.Accounts, o.mcp.Box = r.Board, account.NewRecent(r.Accounts), r.Box
 	o.mcp.Guard = account.NewGuard(1000, nil)

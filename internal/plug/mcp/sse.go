@@ -75,6 +75,9 @@ type dialect struct {
 	rokid bool
 	// idle ends a session in which nothing is asked; 0: none is ended.
 	idle time.Duration
+	// most and resultBytes bound the tools that are listed and the text of their
+	// results, for clients that break with more; 0: no bound.
+	most, resultBytes int
 }
 
 // ServeSSE is /mcp/sse: the HTTP+SSE of 2024-11-05.
@@ -234,6 +237,7 @@ func (s *session) reply(ctx context.Context, c caller, m *jsonrpc.Message, d dia
 	}
 	x := s.exchange(c, m, s.pipe)
 	x.merge = d.door == doorRokid
+	x.most, x.resultBytes = d.most, d.resultBytes
 	if d.rokid {
 		return x.rokidAnswer(ctx)
 	}

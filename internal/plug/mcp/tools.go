@@ -8,6 +8,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 
 	"patchbay/internal/board"
 	"patchbay/internal/jsonrpc"
@@ -27,7 +28,11 @@ func (x *exchange) listTools(context.Context) ([]byte, *jsonrpc.Error) {
 	if e != nil {
 		return nil, e
 	}
-	tools, e := after(v.Tools, x.text("cursor"))
+	all := v.Tools
+	if x.most > 0 {
+		all = all[:min(len(all), x.most)]
+	}
+	tools, e := after(all, x.text("cursor"))
 	if e != nil {
 		return nil, e
 	}
@@ -150,6 +155,9 @@ func progressParams(token json.RawMessage, p tool.Progress) []byte {
 
 // result writes what came of a call.
 func (x *exchange) result(r *tool.Result) []byte {
+	if x.resultBytes > 0 {
+		r = brief(r, x.resultBytes)
+	}
 	o := x.begin(len(r.Content)+len(r.Structured)+len(r.Meta), false)
 	content := r.Content
 	if len(content) == 0 {
@@ -263,4 +271,15 @@ func elicitsForms(elicitation json.RawMessage) bool {
 		}
 	}
 	return none
+}
+
+// brief is a result as words alone, no longer than a client can take.
+func brief(r *tool.Result, most int) *tool.Result {
+	words := r.Words()
+	if len(words) > most {
+		words = strings.ToValidUTF8(words[:most-len("…")], "") + "…"
+	}
+	out := tool.Text(words)
+	out.IsError = r.IsError
+	return out
 }

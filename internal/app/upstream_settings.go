@@ -1,0 +1,159 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"patchbay/internal/account"
+	"patchbay/internal/api"
+	"patchbay/internal/plug/mcp/upstream"
+	"patchbay/internal/store"
+)
+
+// EndpointSettings are those of a tool server that connects to us. There are
+// none yet: its token says who it is, and the owner's rules which of its tools
+// may be used.
+type EndpointSettings struct{}
+
+// Validate implements [UpstreamSettings].
+func (*EndpointSettings) Validate() error { return nil }
+
+// UpstreamSettings are the settings of an upstream: *[upstream.Settings],
+// *[EndpointSettings] or *[CloudSettings].
+type UpstreamSettings interface {
+	// Validate finds what is wrong with them. It tells no secret.
+	Validate() error
+}
+
+// ReadUpstream reads the settings of an upstream, secrets readable, into the
+// struct of its kind.
+func (b *Base) ReadUpstream(u store.Upstream) (UpstreamSettings, error) {
+	var s UpstreamSettings
+	switch u.Kind {
+	case UpstreamMCP:
+		s = new(upstream.Settings)
+	case UpstreamDialsIn:
+		s = new(EndpointSettings)
+	case UpstreamCloud:
+		s = new(CloudSettings)
+	default:
+		return nil, fmt.Errorf("upstream %s is of kind %q, which this version does not know", u.Slug, u.Kind)
+	}
+	return s, b.UpstreamSettings(u, s)
+}
+
+// UpstreamWhere is where an upstream's far side is, as it may be shown: an
+// address without its query, or a command without its arguments. Empty: it
+// connects to us, or the settings cannot be read.
+func (b *Base) UpstreamWhere(u store.Upstream) string {
+	s, err := b.ReadUpstream(u)
+	if err != nil {
+		return ""
+	}
+	return whereOf(s)
+}
+
+func whereOf(s UpstreamSettings) string {
+	switch s := s.(type) {
+	case *upstream.Settings:
+		return s.Where()
+	case *CloudSettings:
+		return s.where()
+	}
+	return ""
+}
+
+const masked = "••••••"
+
+// ShownUpstream are the settings of an upstream for people to look at, its
+// secrets masked.
+func (b *Base) ShownUpstream(u store.Upstream) (map[string]json.RawMessage, error) {
+	s, err := b.ReadUpstream(u)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	shown := map[string]json.RawMessage{}
+	if err := json.Unmarshal(text, &shown); err != nil {
+		return nil, err
+	}
+	t := reflect.TypeOf(s).Elem()
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if raw := shown[name]; raw != nil && t.Field(i).Tag.Get("secret") == "true" {
+			shown[name] = mask(raw)
+		}
+	}
+	if text := shown["url"]; text != nil {
+		shown["url"], _ = json.Marshal(maskedURL(s)) //nolint:errchkjson // a text
+	}
+	return shown, nil
+}
+
+// mask hides a text, or the values of an object.
+func mask(raw json.RawMessage) json.RawMessage {
+	var values map[string]string
+	if json.Unmarshal(raw, &values) != nil {
+		return json.RawMessage(`"` + masked + `"`)
+	}
+	for name := range values {
+		values[name] = masked
+	}
+	text, _ := json.Marshal(values) //nolint:errchkjson // texts only
+	return text
+}
+
+// maskedURL is an address whose query, which may hold a token, is hidden.
+func maskedURL(s UpstreamSettings) string {
+	full := ""
+	switch s := s.(type) {
+	case *upstream.Settings:
+		full = s.URL
+	case *CloudSettings:
+		full = s.URL
+	}
+	if strings.Contains(full, "?") {
+		return whereOf(s) + "?" + masked
+	}
+	return whereOf(s)
+}
+
+// CheckUpstream connects to a tool server once, as the server would do for its
+// owner, and tells what it found. An error is an *[upstream.Trouble], or about
+// the settings of the installation.
+func (b *Base) CheckUpstream(ctx context.Context, owner store.Person, slug string, s *upstream.Settings, log *slog.Logger, version string) (upstream.Report, error) {
+	photos, _, err := fetchers(b.Config, log, prometheus.NewRegistry())
+	if err != nil {
+		return upstream.Report{}, err
+	}
+	spec := upstream.Spec{ID: "check", Slug: slug, Owner: owner.ID, Settings: *s, Guarded: owner.Role != account.RoleAdmin}
+	return upstream.Check(ctx, spec, upstream.Options{Logger: log, Dial: photos.Dial, Version: version})
+}
+
+// upstreamHealth tells how the connection of an upstream is.
+func upstreamHealth(b *Base, servers *upstream.Manager) func(store.Upstream) api.UpstreamHealth {
+	return func(u store.Upstream) api.UpstreamHealth {
+		h := api.UpstreamHealth{Where: b.UpstreamWhere(u)}
+		s, ok := servers.Status(OutletOf(u))
+		if !ok {
+			return h
+		}
+		h.State, h.Since, h.NextTry = string(s.State), s.Since, s.NextTry
+		h.Tools, h.Hidden, h.Skipped, h.Cut = s.Tools, s.Hidden, s.Skipped, s.Cut
+		h.Server, h.ServerVersion, h.Protocol, h.Transport = s.Server, s.ServerVersion, s.Protocol, s.Transport
+		h.Stderr = s.Stderr
+		if s.Err != nil {
+			h.Trouble, h.Cause = s.Err.Told, s.Err.Cause
+		}
+		return h
+	}
+}

@@ -1,0 +1,58 @@
+package board_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"patchbay/internal/board"
+	"patchbay/internal/board/boardtest"
+	"patchbay/internal/store"
+	"patchbay/internal/tool"
+)
+
+// An owner sees what callers do not: what is denied, and what is dangerous.
+func TestInventory(t *testing.T) {
+	r := boardtest.New(t, boardtest.Options{})
+	for _, rule := range []store.ToolRule{{Tool: "lamp_off", Rule: board.RuleDeny}, {Tool: "lamp_reset*", Rule: board.RuleAllow}} {
+		rule.Owner, rule.Created = r.Person.ID, time.Now()
+		if err := r.Store.ToolRules.Set(t.Context(), rule); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Board.OnTools(t.Context(), func(context.Context) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	plug(t, r.Board, board.Outlet{ID: "1", Slug: "lamp", Kind: "k", Owner: r.Person.ID}, says,
+		tool.Tool{Name: "on"}, tool.Tool{Name: "off"}, tool.Tool{Name: "burn", Dangerous: true}, tool.Tool{Name: "reset_all", Dangerous: true})
+	plug(t, r.Board, board.Outlet{ID: "2", Slug: "door", Kind: "k", Owner: "somebody else"}, says, tool.Tool{Name: "open"})
+	plug(t, r.Board, board.Outlet{ID: "3", Kind: "k"}, says, tool.Tool{Name: "ask"})
+	// A twin: the one that may be used counts.
+	plug(t, r.Board, board.Outlet{ID: "4", Kind: "k"}, says, tool.Tool{Name: "ask", Dangerous: true})
+	for _, c := range []struct{ person, rules, want string }{
+		{r.Person.ID, "", "ask allowed, lamp_burn dangerous, lamp_off denied, lamp_on allowed, lamp_reset_all allowed"},
+		{r.Person.ID, `{"deny":["ask"],"dangerous":["lamp_b*"]}`, "ask denied, lamp_burn allowed, lamp_off denied, lamp_on allowed, lamp_reset_all allowed"},
+		{r.Person.ID, `{"allow":["lamp_on"]}`, "ask denied, lamp_burn denied, lamp_off denied, lamp_on allowed, lamp_reset_all denied"},
+		{"somebody else", "", "ask allowed, door_open allowed"},
+		{"", "", "ask allowed"},
+	} {
+		list, err := r.Board.Inventory(c.person, c.rules)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for i, l := range list {
+			if i > 0 {
+				got += ", "
+			}
+			got += fmt.Sprint(l.Name, " ", l.State)
+		}
+		if got != c.want {
+			t.Errorf("with rules %q there is %q, want %q", c.rules, got, c.want)
+		}
+	}
+	if _, err := r.Board.Inventory(r.Person.ID, "nonsense"); err == nil {
+		t.Error("rules that cannot be read are taken")
+	}
+}

@@ -1,0 +1,212 @@
+// Package mcptest has what tests of MCP doors need: a provider with everything
+// that the official conformance suite asks a server for, and the suite and other
+// people's clients as processes.
+//
+// The far programs are in test/peers/mcp, installed with `npm ci` there, and in
+// test/peers/mcpgo. Tests skip themselves without them, but not with CI=true.
+package mcptest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"patchbay/internal/tool"
+)
+
+// Options are what [Fixtures] tell of changes. Each may be nil. They are called
+// by one goroutine at a time, while a call is running, and must not call back.
+type Options struct {
+	// Offer is told all tools after they have changed.
+	Offer func([]tool.Tool)
+	// PromptsChanged is called after the prompts have changed.
+	PromptsChanged func()
+	// ResourceUpdated is told which resource has changed.
+	ResourceUpdated func(uri string)
+	// Stopped is told the id of a call of test_slow whose context has ended.
+	Stopped func(id string)
+}
+
+// Fixtures are the tools, resources and prompts that the suite knows by name, for
+// the revisions 2025-11-25 and 2026-07-28, and some for tests of our own:
+// test_echo, test_slow and test_trigger_resource_change.
+//
+// They are a [tool.Provider], a [tool.Library] and a [tool.Promptbook], for many
+// goroutines at once.
+type Fixtures struct {
+	options Options
+	// all are the tools that are always there, in the order in which they are
+	// offered. The suite calls the first one without arguments and wants a result.
+	all    []fixture
+	byName map[string]fixture
+
+	mu      sync.Mutex
+	tools   int // how often the tools have changed
+	prompts int // how often the prompts have changed
+	watched int // how often the watched resource has changed
+}
+
+// New makes fixtures.
+func New(o Options) *Fixtures {
+	f := &Fixtures{
+		options: o,
+		all:     slices.Concat(contents, reports, asks, rounds, changes, ours),
+		byName:  map[string]fixture{},
+	}
+	for _, t := range f.all {
+		f.byName[t.Name] = t
+	}
+	return f
+}
+
+// fixture is a tool and what it does.
+type fixture struct {
+	tool.Tool
+	call func(context.Context, *Fixtures, *tool.Call) (*tool.Result, error)
+}
+
+// noArguments is the schema of most tools here.
+const noArguments = `{"type":"object"}`
+
+func plain(name, description string, call func(context.Context, *Fixtures, *tool.Call) (*tool.Result, error)) fixture {
+	return fixture{tool.Tool{Name: name, Description: description, Input: json.RawMessage(noArguments)}, call}
+}
+
+// with gives a tool another schema.
+func (f fixture) with(input string) fixture {
+	f.Input = json.RawMessage(input)
+	return f
+}
+
+// Tools is what the provider is plugged in with, as it stands now.
+func (f *Fixtures) Tools() []tool.Tool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.list()
+}
+
+// list needs the lock.
+func (f *Fixtures) list() []tool.Tool {
+	list := make([]tool.Tool, 0, len(f.all)+1)
+	for _, t := range f.all {
+		list = append(list, t.Tool)
+	}
+	if f.tools > 0 {
+		list = append(list, plain(transient("tool", f.tools), "Comes and goes when test_trigger_tool_change is called.", nil).Tool)
+	}
+	return list
+}
+
+// transient names the thing that replaces its predecessor, so that two changes
+// in a row never cancel each other out.
+func transient(kind string, n int) string { return fmt.Sprintf("test_transient_%s_%d", kind, n) }
+
+// Call implements [tool.Provider].
+func (f *Fixtures) Call(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+	if t, ok := f.byName[c.Tool]; ok {
+		return t.call(ctx, f, c)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.tools > 0 && c.Tool == transient("tool", f.tools) {
+		return tool.Text("I am still here."), nil
+	}
+	return nil, tool.Fail(tool.Unknown, "There is no tool "+c.Tool+".", nil)
+}
+
+// Touch changes the watched resource if uri is [Watched], and tells that a
+// resource has changed.
+func (f *Fixtures) Touch(uri string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if uri == Watched {
+		f.watched++
+	}
+	if f.options.ResourceUpdated != nil {
+		f.options.ResourceUpdated(uri)
+	}
+}
+
+var changes = []fixture{
+	plain("test_trigger_tool_change", "Changes the list of tools.",
+		func(_ context.Context, f *Fixtures, _ *tool.Call) (*tool.Result, error) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.tools++
+			if f.options.Offer != nil {
+				f.options.Offer(f.list())
+			}
+			return tool.Text("The tools have changed."), nil
+		}),
+	plain("test_trigger_prompt_change", "Changes the list of prompts.",
+		func(_ context.Context, f *Fixtures, _ *tool.Call) (*tool.Result, error) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.prompts++
+			if f.options.PromptsChanged != nil {
+				f.options.PromptsChanged()
+			}
+			return tool.Text("The prompts have changed."), nil
+		}),
+	plain("test_trigger_resource_change", "Changes the resource "+Watched+".",
+		func(_ context.Context, f *Fixtures, _ *tool.Call) (*tool.Result, error) {
+			f.Touch(Watched)
+			return tool.Text("The resource has changed."), nil
+		}),
+}
+
+// ours are tools that the suite does not know.
+var ours = []fixture{
+	{
+		tool.Tool{
+			Name: "test_echo", Title: "Echo", Description: "Says what it is told, in words and for programs.", Hints: tool.Reads(),
+			Input:  json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false}`),
+			Output: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`),
+		},
+		func(_ context.Context, _ *Fixtures, c *tool.Call) (*tool.Result, error) {
+			var args struct {
+				Text string `json:"text"`
+			}
+			if err := json.Unmarshal(c.Args, &args); err != nil {
+				return nil, tool.Fail(tool.BadArgs, "The text is missing.", err)
+			}
+			return tool.JSON(args), nil
+		},
+	},
+	plain("test_slow", "Takes as many milliseconds as it is told, and stops early when nobody waits any more.",
+		func(ctx context.Context, f *Fixtures, c *tool.Call) (*tool.Result, error) {
+			var args struct {
+				Milliseconds int `json:"ms"`
+			}
+			if err := json.Unmarshal(c.Args, &args); err != nil {
+				return nil, tool.Fail(tool.BadArgs, "The time is no number.", err)
+			}
+			if c.Progress != nil {
+				c.Progress(tool.Progress{Message: "begun"})
+			}
+			if err := pass(ctx, time.Duration(args.Milliseconds)*time.Millisecond); err != nil {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				if f.options.Stopped != nil {
+					f.options.Stopped(c.ID)
+				}
+				return nil, err
+			}
+			return tool.Text("Done."), nil
+		}).with(`{"type":"object","properties":{"ms":{"type":"integer","minimum":0,"maximum":600000}},"required":["ms"]}`),
+}
+
+// pass lets time pass. It returns ctx's error if that ends first.
+func pass(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

@@ -1,0 +1,347 @@
+package mcptest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// suiteLimit is how long a run of the conformance suite may take. It takes about
+// five seconds.
+const suiteLimit = 3 * time.Minute
+
+// oldestNode is what the far programs need at least.
+const oldestNode = "v22.19"
+
+// missing skips a test for lack of something, but not in continuous integration.
+func missing(t testing.TB, what string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal(what)
+	}
+	t.Skip(what)
+}
+
+// peers finds a folder of test/peers.
+func peers(t testing.TB, name string) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		found := filepath.Join(dir, "test", "peers", name)
+		if _, err := os.Stat(found); err == nil {
+			return found
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			t.Fatal("no test/peers/" + name + " above the test")
+		}
+		dir = parent
+	}
+}
+
+// Node finds the program that runs the far programs: the one that was installed
+// with them, or the machine's own if that is new enough. Without it the test is
+// skipped.
+func Node(t testing.TB) string {
+	t.Helper()
+	modules := filepath.Join(peers(t, "mcp"), "node_modules")
+	if _, err := os.Stat(filepath.Join(modules, ".package-lock.json")); err != nil {
+		missing(t, "run `npm ci` in test/peers/mcp to test with MCP clients and the conformance suite")
+	}
+	own, _ := filepath.Glob(filepath.Join(modules, "node-*", "bin", "node"))
+	for _, path := range append(own, "node") {
+		version, err := exec.CommandContext(t.Context(), path, "--version").Output()
+		if err == nil && !older(strings.TrimSpace(string(version)), oldestNode) {
+			return path
+		}
+	}
+	missing(t, "MCP clients and the conformance suite need node "+oldestNode+" or newer")
+	return ""
+}
+
+// older says whether version v is older than w, both like v22.1 or v22.1.0.
+func older(v, w string) bool {
+	a, b := numbers(v), numbers(w)
+	return slices.Compare(a, b) < 0
+}
+
+func numbers(version string) []int {
+	var list []int
+	for part := range strings.SplitSeq(strings.TrimPrefix(version, "v"), ".") {
+		n := 0
+		for _, r := range part {
+			if r < '0' || r > '9' {
+				break
+			}
+			n = 10*n + int(r-'0')
+		}
+		list = append(list, n)
+	}
+	return list
+}
+
+// verdict is one check of the suite.
+type verdict struct {
+	ID           string `json:"id"`
+	Description  string `json:"description"`
+	Status       string `json:"status"` // SUCCESS, FAILURE, WARNING, SKIPPED, INFO
+	ErrorMessage string `json:"errorMessage"`
+}
+
+func (v verdict) bad() bool { return v.Status == "FAILURE" || v.Status == "WARNING" }
+
+// Conformance runs the official suite against the MCP server at a URL, which
+// must be on loopback and want no token ([Proxy] adds one), with the requirements
+// of a revision such as "2026-07-28". Nothing is expected to fail, and what the
+// specification only recommends must be so too. What the revision does not
+// require is run and logged, not judged.
+func Conformance(t *testing.T, url, requirements string) {
+	t.Helper()
+	node := Node(t)
+	suite := filepath.Join(peers(t, "mcp"), "node_modules", "@modelcontextprotocol", "conformance")
+	required, err := requirementsOf(filepath.Join(suite, "requirements", requirements+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	folder := t.TempDir()
+	baseline := filepath.Join(folder, "baseline.yml")
+	if err := os.WriteFile(baseline, []byte("server: []\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	results := filepath.Join(folder, "results")
+	ctx, cancel := context.WithTimeout(t.Context(), suiteLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, node, filepath.Join(suite, "dist", "index.js"), "server",
+		"--url", url, "--requirements", requirements, "--expected-failures", baseline, "-o", results)
+	cmd.WaitDelay = time.Second
+	out, err := cmd.CombinedOutput()
+
+	run, jerr := judge(results, required)
+	if jerr != nil {
+		t.Error(jerr)
+	}
+	for _, line := range run.notes {
+		t.Log("not required: ", line)
+	}
+	for _, line := range run.bad {
+		t.Error(line)
+	}
+	if err != nil && len(run.bad) == 0 {
+		t.Errorf("the suite ended with %v:\n%s", err, tail(out, 4000))
+	}
+	if err == nil && len(run.bad) > 0 {
+		t.Errorf("the suite is content although %d checks failed", len(run.bad))
+	}
+	t.Logf("%s: %d checks passed and %d failed in %d required scenarios", requirements, run.passed, len(run.bad), len(required))
+}
+
+// requirementsOf reads the scenarios that a server must pass: the list below
+// "server:" in one of the suite's YAML files.
+func requirementsOf(path string) ([]string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var list []string
+	inside := false
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimRight(line, "\r\n")
+		switch name, item := strings.CutPrefix(line, "  - "); {
+		case line == "server:":
+			inside = true
+		case inside && item:
+			list = append(list, strings.TrimSpace(name))
+		case inside && line != "" && line[0] != ' ' && line[0] != '#':
+			inside = false
+		}
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s requires nothing of servers", path)
+	}
+	return list, nil
+}
+
+// ran is the name of a scenario's folder of results.
+var ran = regexp.MustCompile(`^server-(.+)-\d{4}-\d{2}-\d{2}T[\d-]+Z$`)
+
+// outcome is what came of a run.
+type outcome struct {
+	passed int      // checks of required scenarios
+	bad    []string // what is wrong with required scenarios
+	notes  []string // what is wrong with others
+}
+
+// judge reads the results of a run. It returns an error if they cannot be read.
+func judge(results string, required []string) (outcome, error) {
+	var run outcome
+	files, err := filepath.Glob(filepath.Join(results, "*", "checks.json"))
+	if err != nil {
+		return run, err
+	}
+	seen := map[string]bool{}
+	for _, file := range files {
+		m := ran.FindStringSubmatch(filepath.Base(filepath.Dir(file)))
+		if m == nil {
+			return run, fmt.Errorf("the suite wrote %s", file)
+		}
+		var checks []verdict
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = json.Unmarshal(text, &checks)
+		}
+		if err != nil {
+			return run, fmt.Errorf("%s: %w", file, err)
+		}
+		counts := slices.Contains(required, m[1])
+		seen[m[1]] = true
+		for _, c := range checks {
+			line := fmt.Sprintf("%s: %s (%s): %s", m[1], c.ID, c.Description, c.ErrorMessage)
+			switch {
+			case counts && c.bad():
+				run.bad = append(run.bad, line)
+			case c.bad():
+				run.notes = append(run.notes, line)
+			case counts && c.Status == "SUCCESS":
+				run.passed++
+			}
+		}
+	}
+	for _, scenario := range required {
+		if !seen[scenario] {
+			run.bad = append(run.bad, scenario+" was not run")
+		}
+	}
+	return run, nil
+}
+
+func tail(text []byte, n int) []byte { return text[max(0, len(text)-n):] }
+
+// Proxy puts a server in front of target, an origin, that adds a bearer token to
+// every request, for programs that cannot. The Host and Origin headers stay as
+// they are, and events are passed on at once. It returns its own origin.
+func Proxy(t testing.TB, target, token string) string {
+	t.Helper()
+	to, err := url.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(&httputil.ReverseProxy{
+		FlushInterval: -1,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(to)
+			r.Out.Host = r.In.Host
+			r.Out.Header.Set("Authorization", "Bearer "+token)
+		},
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // of callers who hang up
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if r.Context().Err() == nil { // a caller that hung up is no news
+				t.Logf("proxy: %s %s: %v", r.Method, r.URL.Path, err)
+			}
+			w.WriteHeader(http.StatusBadGateway)
+		},
+	})
+	// The suite drops answers as soon as it has read enough of them, and now and
+	// then that takes the next request on the same connection with it. It then
+	// looks as if the server had lost a notification.
+	server.Config.SetKeepAlivesEnabled(false)
+	server.Start()
+	t.Cleanup(func() {
+		server.CloseClientConnections() // streams have no end of their own
+		server.Close()
+	})
+	return server.URL
+}
+
+// MCPRemote is the command line of mcp-remote, which connects standard input and
+// output with the server at a URL. The transport is http-only, sse-only,
+// http-first or sse-first.
+func MCPRemote(t testing.TB, url, token, transport string) *exec.Cmd {
+	t.Helper()
+	node := Node(t)
+	home := t.TempDir()
+	headers := filepath.Join(home, "headers")
+	if err := os.WriteFile(headers, []byte("Authorization: Bearer "+token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), node, filepath.Join(peers(t, "mcp"), "node_modules", "mcp-remote", "dist", "proxy.js"),
+		url, "--allow-http", "--transport", transport, "--header-file", headers)
+	cmd.Env = append(os.Environ(), "HOME="+home, "MCP_REMOTE_CONFIG_DIR="+home)
+	cmd.Stderr = newTestLog(t, "mcp-remote")
+	return cmd
+}
+
+// Inspect runs the MCP Inspector's command line with the given arguments, such as
+// "--method", "tools/list", "--protocol-era", "modern", and returns its answer,
+// which is JSON. The test fails if the Inspector does.
+func Inspect(t testing.TB, url, token string, args ...string) json.RawMessage {
+	t.Helper()
+	node := Node(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, node, append([]string{
+		filepath.Join(peers(t, "mcp"), "node_modules", "@modelcontextprotocol", "inspector", "clients", "launcher", "build", "index.js"),
+		"--cli", "--server-url", url, "--header", "Authorization: Bearer " + token, "--format", "json", "--quiet",
+	}, args...)...)
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
+	cmd.WaitDelay = time.Second
+	var out, complaints bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaints
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("the inspector with %q ended with %v: %s%s", args, err, out.Bytes(), complaints.Bytes())
+	}
+	if !json.Valid(out.Bytes()) {
+		t.Fatalf("the inspector with %q says %q", args, out.Bytes())
+	}
+	return out.Bytes()
+}
+
+// testLog writes what a program complains about to the log of a test, as long as
+// the test runs.
+type testLog struct {
+	t    testing.TB
+	name string
+
+	mu   sync.Mutex
+	done bool
+}
+
+var _ io.Writer = (*testLog)(nil)
+
+func newTestLog(t testing.TB, name string) *testLog {
+	l := &testLog{t: t, name: name}
+	t.Cleanup(func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.done = true
+	})
+	return l
+}
+
+func (l *testLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.done {
+		l.t.Logf("%s: %s", l.name, bytes.TrimSpace(p))
+	}
+	return len(p), nil
+}
