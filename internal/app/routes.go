@@ -30,6 +30,7 @@ func routes(d doors) *http.ServeMux {
 	mux.Handle("/mcp", d.mcp)
 	mux.HandleFunc("GET /mcp/sse", d.mcp.ServeSSE)
 	mux.HandleFunc("POST /mcp/messages", d.mcp.ServeMessages)
+	mux.HandleFunc("GET /mcp_endpoint/call/", d.mcp.ServeSocket)
 	mux.HandleFunc("GET /mcp/rokid/sse", d.mcp.ServeRokid)
 	mux.HandleFunc("POST /messages", d.mcp.ServeRokidMessages)
 	mux.HandleFunc("POST /messages/", d.mcp.ServeRokidMessages)

@@ -116,6 +116,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		ClientIP: func(r *http.Request) string { return addresses.Of(r).String() },
 	})
 	hub.OnUnplug(cable.Unplug)
+
 	base.tools.board.Store(hub)
 	asked := bots.New(bots.Options{Board: hub, Logger: log, Sessions: func(b store.Bot) int { return cableHealth(cable, b).Connections }})
 	defer asked.Close()
@@ -134,7 +135,9 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		Plug: plugUpstream(hub, log), Logger: log, Registerer: registry, Dial: photos.Dial, Version: o.Version,
 	})
 	defer servers.Close()
-	if err := hub.OnTools(ctx, reconcile(base, servers, log)); err != nil {
+	clouds := newClouds(base, programs, messages.Instance, photos.Dial)
+	defer clouds.Close()
+	if err := hub.OnTools(ctx, reconcile(base, servers, clouds, log)); err != nil {
 		return err
 	}
 

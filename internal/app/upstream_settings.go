@@ -12,6 +12,7 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/api"
+	"patchbay/internal/board"
 	"patchbay/internal/plug/mcp/upstream"
 	"patchbay/internal/store"
 )
@@ -67,6 +68,34 @@ func whereOf(s UpstreamSettings) string {
 		return s.where()
 	}
 	return ""
+}
+
+// ChangeUpstream changes settings of an upstream, given as text; an empty text
+// takes a setting away.
+func (b *Base) ChangeUpstream(ctx context.Context, u store.Upstream, set map[string]string) error {
+	s, err := b.ReadUpstream(u)
+	if err != nil {
+		return err
+	}
+	if _, none := s.(*EndpointSettings); none {
+		return fmt.Errorf("%s has no settings: its far side connects here, and has its own", u.Slug)
+	}
+	if err := board.Assign(s, set); err != nil {
+		return err
+	}
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	if m, ok := s.(*upstream.Settings); ok && m.Command != "" {
+		owner, err := b.Store.People.ByID(ctx, u.Owner)
+		if err != nil {
+			return err
+		}
+		if owner.Role != account.RoleAdmin {
+			return errCommand
+		}
+	}
+	return b.SetUpstream(ctx, u, s)
 }
 
 const masked = "••••••"

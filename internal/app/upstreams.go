@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strconv"
 	"time"
 
 	"patchbay/internal/account"
 	"patchbay/internal/board"
+	"patchbay/internal/plug/mcp"
 	"patchbay/internal/plug/mcp/upstream"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
@@ -120,7 +122,7 @@ func (noSocket) Unplug()           {}
 
 // reconcile makes what is connected what the database says, again each time that
 // changes.
-func reconcile(b *Base, servers *upstream.Manager, log *slog.Logger) func(context.Context) error {
+func reconcile(b *Base, servers *upstream.Manager, clouds *mcp.Clouds, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		people, err := b.Store.People.All(ctx)
 		if err != nil {
@@ -135,18 +137,43 @@ func reconcile(b *Base, servers *upstream.Manager, log *slog.Logger) func(contex
 			return err
 		}
 		var specs []upstream.Spec
+		var services []mcp.Cloud
 		for _, u := range rows {
-			if u.Kind != UpstreamMCP {
-				continue
+			switch u.Kind {
+			case UpstreamMCP:
+				s := upstream.Spec{ID: OutletOf(u), Slug: u.Slug, Title: u.Slug, Owner: u.Owner, Version: u.Version, Guarded: !admin[u.Owner]}
+				if err = b.UpstreamSettings(u, &s.Settings); err == nil {
+					specs = append(specs, s)
+				}
+			case UpstreamCloud:
+				var s CloudSettings
+				if err = b.UpstreamSettings(u, &s); err == nil {
+					services = append(services, mcp.Cloud{
+						ID: OutletOf(u), Version: u.Version, Slug: u.Slug, Owner: u.Owner, URL: s.URL,
+						Allow: s.Allow, Deny: s.Deny, Most: s.Most, Guarded: !admin[u.Owner],
+					})
+				}
 			}
-			s := upstream.Spec{ID: OutletOf(u), Slug: u.Slug, Title: u.Slug, Owner: u.Owner, Version: u.Version, Guarded: !admin[u.Owner]}
-			if err := b.UpstreamSettings(u, &s.Settings); err != nil {
+			if err != nil { // one of them must not keep the others away
 				log.Error("the settings of an upstream cannot be read", "upstream", u.Slug, "error", err)
-				continue
+				err = nil
 			}
-			specs = append(specs, s)
 		}
+		clouds.Set(services)
 		servers.Set(specs)
 		return nil
 	}
+}
+
+// newClouds makes the keeper of connections to services that call our tools: one
+// instance at a time has each.
+func newClouds(b *Base, doors *mcp.Server, instance string, dial func(context.Context, string, string) (net.Conn, error)) *mcp.Clouds {
+	return mcp.NewClouds(mcp.CloudOptions{
+		Server: doors, Dial: dial,
+		Lease: func(ctx context.Context, name string, d time.Duration) (bool, error) {
+			now := time.Now()
+			return b.Store.Leases.Take(ctx, name, instance, now, now.Add(d))
+		},
+		Release: func(ctx context.Context, name string) error { return b.Store.Leases.Release(ctx, name, instance) },
+	})
 }

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"sync"
 	"time"
 
@@ -330,13 +329,4 @@ func (c *cloud) client() *http.Client {
 		t.Proxy, t.DialContext = nil, c.clouds.Dial
 	}
 	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-}
-
-// CheckCloudURL finds out whether an address can be a cloud's.
-func CheckCloudURL(address string) error {
-	u, err := url.Parse(address)
-	if err != nil || !slices.Contains([]string{"ws", "wss"}, u.Scheme) || u.Host == "" || u.User != nil {
-		return errors.New("this is no address of a WebSocket; it looks like wss://api.xiaozhi.me/mcp/?token=…")
-	}
-	return nil
 }

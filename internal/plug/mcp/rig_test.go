@@ -31,7 +31,7 @@ type rigOptions struct {
 	open   bool // no key is needed
 	board  board.Options
 	shared []func() any
-	mcp   Options
+	mcp    Options
 }
 
 func newRig(t testing.TB, o rigOptions) *rig {
@@ -54,6 +54,7 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	mux.Handle("/mcp", r.server)
 	mux.HandleFunc("GET /mcp/sse", r.server.ServeSSE)
 	mux.HandleFunc("POST /mcp/messages", r.server.ServeMessages)
+	mux.HandleFunc("GET /mcp_endpoint/call/", r.server.ServeSocket)
 	mux.HandleFunc("GET /mcp/rokid/sse", r.server.ServeRokid)
 	mux.HandleFunc("POST /messages", r.server.ServeRokidMessages)
 	mux.HandleFunc("POST /messages/", r.server.ServeRokidMessages)

@@ -145,6 +145,7 @@ func (s *session) resume(ctx context.Context, w http.ResponseWriter, lastEvent s
 		return errBadEvent
 	}
 	e := newEvents(w)
+	e.comment() //nolint:errcheck // shows at the next write
 	tick := time.NewTicker(keepAlive)
 	defer tick.Stop()
 	for {

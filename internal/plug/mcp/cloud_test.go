@@ -1,0 +1,194 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"patchbay/internal/board"
+	"patchbay/internal/tool"
+)
+
+// fakeCloud is a service like XiaoZhi's: others dial it, and it calls their
+// tools.
+type fakeCloud struct {
+	url   string
+	conns chan *websocket.Conn
+}
+
+func newFakeCloud(t *testing.T) *fakeCloud {
+	t.Helper()
+	f := &fakeCloud{conns: make(chan *websocket.Conn, 10)}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("token") != "secret-token" {
+			http.Error(w, "no", http.StatusUnauthorized)
+			return
+		}
+		conn, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		f.conns <- conn
+	}))
+	t.Cleanup(s.Close)
+	f.url = "ws" + strings.TrimPrefix(s.URL, "http") + "/mcp/?token=secret-token"
+	return f
+}
+
+// dialled is the next connection.
+func (f *fakeCloud) dialled(t *testing.T) *websocket.Conn {
+	t.Helper()
+	select {
+	case c := <-f.conns:
+		t.Cleanup(func() { c.CloseNow() })
+		return c
+	case <-time.After(soon):
+		t.Fatal("nobody dials")
+	}
+	return nil
+}
+
+// ask sends a message and returns the answer to it; others are passed over.
+func ask(t *testing.T, c *websocket.Conn, msg, id string) map[string]any {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	if err := c.Write(ctx, websocket.MessageText, []byte(msg)); err != nil {
+		t.Fatal(err)
+	}
+	for id != "" {
+		_, data, err := c.Read(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m map[string]any
+		if err := json.Unmarshal(data, &m); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := json.Marshal(m["id"]); string(got) == id {
+			return m
+		}
+	}
+	return nil
+}
+
+func (r *rig) clouds(t *testing.T, instance string) *Clouds {
+	t.Helper()
+	cs := NewClouds(CloudOptions{
+		Server: r.server,
+		Lease: func(ctx context.Context, name string, d time.Duration) (bool, error) {
+			return r.Store.Leases.Take(ctx, name, instance, time.Now(), time.Now().Add(d))
+		},
+		Release: func(ctx context.Context, name string) error { return r.Store.Leases.Release(ctx, name, instance) },
+	})
+	t.Cleanup(cs.Close)
+	return cs
+}
+
+// A cloud is dialled, hears of the chosen tools only, and gets short results; when
+// it ends the connection, it is dialled again, and by one instance at a time.
+func TestCloud(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	says := does(func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+		return tool.Text(strings.Repeat("长", 1000)), nil
+	})
+	r.plug(t, board.Outlet{ID: "lamp", Slug: "lamp", Kind: "k", Owner: r.Person.ID}, says, tool.Tool{Name: "on"}, tool.Tool{Name: "off"}, tool.Tool{Name: "secret"})
+	r.plug(t, board.Outlet{ID: "door", Slug: "door", Kind: "k", Owner: r.Person.ID}, says, tool.Tool{Name: "open"})
+	f := newFakeCloud(t)
+	here, there := r.clouds(t, "here"), r.clouds(t, "there")
+	spec := []Cloud{{ID: "upstream:1", Version: 1, Slug: "xiaozhi", Owner: r.Person.ID, URL: f.url, Allow: []string{"lamp_*"}, Deny: []string{"*_secret"}}}
+	here.Set(spec)
+	conn := f.dialled(t)
+	there.Set(spec)
+
+	if m := ask(t, conn, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"xiaozhi","version":"1"}}}`, "0"); m["result"].(map[string]any)["protocolVersion"] != "2024-11-05" {
+		t.Errorf("initialize: %v", m)
+	}
+	ask(t, conn, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, "")
+	list, _ := json.Marshal(ask(t, conn, `{"jsonrpc":"2.0","id":"list-1","method":"tools/list","params":{}}`, `"list-1"`))
+	if got := string(list); !strings.Contains(got, "lamp_on") || !strings.Contains(got, "lamp_off") || strings.Contains(got, "secret") || strings.Contains(got, "door_open") {
+		t.Errorf("it is offered %s", got)
+	}
+	res, _ := json.Marshal(ask(t, conn, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"lamp_on","arguments":{}}}`, "2"))
+	if len(res) > 1200 || !strings.Contains(string(res), "…") {
+		t.Errorf("a long result has %d bytes", len(res))
+	}
+	if m := ask(t, conn, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"door_open","arguments":{}}}`, "3"); !strings.Contains(toText(m), "not allowed") {
+		t.Errorf("a tool that was not chosen: %v", m)
+	}
+	if m := ask(t, conn, `{"jsonrpc":"2.0","id":4,"method":"ping"}`, "4"); toText(m["result"]) != "{}" {
+		t.Errorf("ping: %v", m)
+	}
+	if s, _ := here.Status("upstream:1"); !s.Connected {
+		t.Errorf("status: %+v", s)
+	}
+
+	conn.Close(4004, "Internal server error")
+	conn = f.dialled(t)
+	select {
+	case <-f.conns:
+		t.Error("the other instance dials too")
+	default:
+	}
+	// The instance stops; the other takes over at once, since the lease is given
+	// back.
+	here.Close()
+	f.dialled(t)
+}
+
+// A refused address is told in words, and its token shows up nowhere.
+func TestCloudRefused(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	f := newFakeCloud(t)
+	cs := r.clouds(t, "here")
+	cs.Set([]Cloud{{ID: "upstream:1", Version: 1, Slug: "x", Owner: r.Person.ID, URL: strings.Replace(f.url, "secret-token", "wrong-token", 1), Allow: []string{"*"}}})
+	deadline := time.Now().Add(soon)
+	for {
+		s, _ := cs.Status("upstream:1")
+		if s.Trouble == sayCloudRefused && s.NextTry.After(time.Now()) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("status %+v", s)
+		}
+	}
+}
+
+func toText(v any) string {
+	text, _ := json.Marshal(v)
+	return string(text)
+}
+
+// The same kind of address is offered here, to clients that bring a key as token.
+func TestSocketDoor(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	r.plug(t, board.Outlet{ID: "a", Kind: "k"}, does(func(_ context.Context, c *tool.Call) (*tool.Result, error) { return tool.Text("hi"), nil }), tool.Tool{Name: "hello"})
+	address := "ws" + strings.TrimPrefix(r.url, "http") + "/mcp_endpoint/call/?token="
+	if _, resp, err := websocket.Dial(t.Context(), address+"wrong", nil); err == nil || resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("a wrong token: %v", err)
+	}
+	conn, _, err := websocket.Dial(t.Context(), address+r.key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.CloseNow()
+	if m := ask(t, conn, callBody(1, "hello", "{}"), "1"); !strings.Contains(toText(m), `"hi"`) {
+		t.Errorf("it says %v", m)
+	}
+	if m := ask(t, conn, `{"jsonrpc":"2.0","id":2}`, "2"); !strings.Contains(toText(m), "-32600") {
+		t.Errorf("half a message: %v", m)
+	}
+	r.plug(t, board.Outlet{ID: "b", Slug: "new", Kind: "k"}, does(nil), tool.Tool{Name: "x"})
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	if _, data, err := conn.Read(ctx); err != nil || !strings.Contains(string(data), "tools/list_changed") {
+		t.Errorf("after a change: %s, %v", data, err)
+	}
+}
