@@ -150,14 +150,15 @@ func (e *events) line(data *piece, lines *int) ([]byte, error) {
 
 // readLine reads one line of a command's output, without its end.
 func readLine(r *bufio.Reader, limit int) (*event, error) {
-	p := piece{limit: limit}
+	p, begun := piece{limit: limit}, false
 	for {
 		part, err := r.ReadSlice('\n')
 		p.add(bytes.TrimSuffix(part, []byte("\n")))
+		begun = begun || len(part) > 0
 		switch {
 		case err == bufio.ErrBufferFull:
 			continue
-		case err != nil && (err != io.EOF || len(part) == 0):
+		case err != nil && (err != io.EOF || !begun):
 			return nil, err
 		}
 		return &event{data: bytes.TrimSuffix(p.data, []byte("\r")), huge: p.huge, head: p.head, tail: p.tail}, nil

@@ -206,12 +206,9 @@ func (s *session) simple(ctx context.Context, method string, params any) (json.R
 	return s.ask(ctx, p, m, nil)
 }
 
-// healthTimeout bounds the answer to the question whether the server is there.
-const healthTimeout = 10 * time.Second
-
 // alive asks the server for a sign of life. An error of the server's is one too.
-func (s *session) alive(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+func (s *session) alive(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var err error
 	if s.modern {

@@ -137,7 +137,7 @@ func unreached(err error) bool {
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return true
 	}
-	return isTLS(err)
+	return isTLS(err) || errors.Is(err, http.ErrSchemeMismatch)
 }
 
 func isTLS(err error) bool {

@@ -18,6 +18,7 @@ type legacy struct {
 	client   *http.Client
 	stop     context.CancelFunc
 	where    string
+	begin    func() // reads the stream to its end
 }
 
 var (
@@ -25,7 +26,7 @@ var (
 	errElsewhere  = errors.New("the server wants messages posted to another server, which would get the token")
 )
 
-// newLegacy opens the stream.
+// newLegacy opens the stream. It is read when begin is called.
 func newLegacy(ctx context.Context, s *session, settings *Settings, dial DialFunc) (*legacy, error) {
 	w := &legacy{s: s, settings: settings, client: newClient(dial)}
 	// The stream outlives ctx, which is that of connecting.
@@ -33,18 +34,21 @@ func newLegacy(ctx context.Context, s *session, settings *Settings, dial DialFun
 	w.stop = stop
 	opening := context.AfterFunc(ctx, stop)
 	in, body, err := w.open(life)
-	if !opening() || err != nil {
+	if !opening() {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
 		stop()
 		if body != nil {
 			body.Close()
 		}
 		w.client.CloseIdleConnections()
-		return nil, errors.Join(ctx.Err(), err)
+		return nil, err
 	}
-	s.start(func() {
+	w.begin = func() {
 		defer body.Close()
 		w.read(in)
-	})
+	}
 	return w, nil
 }
 
@@ -106,7 +110,9 @@ func (w *legacy) read(in *events) {
 			return
 		}
 		if len(e.data) > 0 || e.huge {
-			_ = w.s.deliver(0, e) // what is of no use is counted there
+			if err := w.s.deliver(0, e); err != nil {
+				w.s.log.Debug("upstream: an event is no message", "error", err)
+			}
 		}
 	}
 }
@@ -134,10 +140,10 @@ func (w *legacy) send(ctx context.Context, m *outgoing) error {
 	return e
 }
 
-func (w *legacy) agree(string, bool)  {}
-func (w *legacy) listen()             { w.s.listening.Store(true) }
-func (w *legacy) sessionless() bool   { return false }
-func (w *legacy) hangsUp() bool       { return false }
+func (w *legacy) agree(string, bool) {}
+func (w *legacy) listen()            { w.s.listening.Store(true) }
+func (w *legacy) sessionless() bool  { return false }
+func (w *legacy) hangsUp() bool      { return false }
 
 func (w *legacy) close() {
 	w.stop()

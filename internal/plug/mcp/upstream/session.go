@@ -73,8 +73,6 @@ type session struct {
 	closed  bool
 	last    int64
 	pending map[int64]*pending
-
-	noise atomic.Int64 // messages that were of no use
 }
 
 // clientInfo is what we call ourselves.
@@ -203,7 +201,7 @@ func (s *session) ask(ctx context.Context, p *pending, m *outgoing, tell func(no
 			return p.ended(&goneError{s.why})
 		case <-ctx.Done():
 			cancel()
-			s.callOff(m.id, ctx.Err())
+			s.callOff(m.id, ctx.Err(), sent)
 			return nil, ctx.Err()
 		}
 	}
@@ -268,8 +266,9 @@ func (s *session) take(id int64) *pending {
 	return p
 }
 
-// callOff tells the server that nobody waits for the answer any more.
-func (s *session) callOff(id int64, why error) {
+// callOff tells the server that nobody waits for the answer any more, once the
+// request is on its way: what comes before it would call off nothing.
+func (s *session) callOff(id int64, why error, sent <-chan error) {
 	if s.modern && s.wire.hangsUp() {
 		return
 	}
@@ -280,6 +279,13 @@ func (s *session) callOff(id int64, why error) {
 	s.start(func() {
 		ctx, cancel := context.WithTimeout(s.ctx, noticeTimeout)
 		defer cancel()
+		if sent != nil {
+			select {
+			case <-sent:
+			case <-ctx.Done():
+				return
+			}
+		}
 		_ = s.notify(ctx, "notifications/cancelled", map[string]any{"requestId": id, "reason": reason})
 	})
 }
@@ -316,12 +322,10 @@ func (s *session) deliver(from int64, e *event) error {
 			p.answer <- answer{err: errTooLarge}
 			return nil
 		}
-		s.noise.Add(1)
 		return errTooLarge
 	}
 	list, err := readMessages(e.data)
 	if err != nil {
-		s.noise.Add(1)
 		return err
 	}
 	for i := range list {
@@ -335,8 +339,7 @@ func (s *session) handle(from int64, m *message) {
 	case m.Method == "":
 		p := s.take(m.number())
 		if p == nil {
-			s.noise.Add(1) // nobody waits for it any more
-			return
+			return // nobody waits for it any more
 		}
 		if m.Error != nil {
 			p.answer <- answer{err: m.Error}
@@ -383,7 +386,6 @@ func (s *session) progress(params json.RawMessage) {
 		tool.Progress
 	}
 	if json.Unmarshal(params, &p) != nil {
-		s.noise.Add(1)
 		return
 	}
 	s.note(idNumber(p.Token), note{progress: &p.Progress})

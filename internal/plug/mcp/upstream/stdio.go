@@ -58,7 +58,7 @@ func (e *commandError) Error() string {
 
 func (e *commandError) Unwrap() error { return e.err }
 
-// newStdio starts the command.
+// newStdio starts the command. What it writes is read when begin is called.
 func newStdio(s *session, settings *Settings, log *slog.Logger) (*stdio, error) {
 	cmd := exec.Command(settings.Command, settings.Args...)
 	cmd.Dir = settings.Dir
@@ -76,14 +76,18 @@ func newStdio(s *session, settings *Settings, log *slog.Logger) (*stdio, error) 
 		w.hangUp()
 		return nil, &commandError{err: err}
 	}
+	return w, nil
+}
+
+// begin reads what the command writes, until it ends.
+func (w *stdio) begin() {
 	read := make(chan struct{})
-	s.start(func() {
+	w.s.start(func() {
 		defer close(read)
 		w.readOutput()
 	})
-	s.start(w.readErrors)
-	s.start(func() { w.await(read) })
-	return w, nil
+	w.s.start(w.readErrors)
+	w.s.start(func() { w.await(read) })
 }
 
 // pipes connects the command. It returns its ends of the pipes.
@@ -228,4 +232,3 @@ func (w *stdio) ends() bool {
 		return false
 	}
 }
-

@@ -1,0 +1,146 @@
+// Package sim plays a tool server that somebody else wrote: an MCP server with a
+// thermometer and a lamp, for tests, the demo and manuals. It speaks Streamable
+// HTTP with plain JSON answers and keeps no sessions, as small servers do.
+package sim
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Warmth is what the thermometer shows.
+const Warmth = "21.5 °C"
+
+// Home is the tool server. It is safe for concurrent use.
+type Home struct {
+	// URL is its address: "http://127.0.0.1:…/mcp".
+	URL string
+
+	http *http.Server
+	done chan struct{} // Serve has returned
+
+	mu    sync.Mutex
+	level int
+	calls int
+}
+
+// Start starts it on a loopback port.
+func Start() (*Home, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	h := &Home{URL: "http://" + l.Addr().String() + "/mcp", done: make(chan struct{})}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /mcp", h.serve)
+	h.http = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	go func() {
+		defer close(h.done)
+		h.http.Serve(l) //nolint:errcheck // it is closed
+	}()
+	return h, nil
+}
+
+// Close stops it.
+func (h *Home) Close() error {
+	err := h.http.Close()
+	<-h.done
+	return err
+}
+
+// Lamp is how bright the lamp is, 0 to 100, and how many calls there were.
+func (h *Home) Lamp() (level, calls int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.level, h.calls
+}
+
+// maxBody bounds a request.
+const maxBody = 1 << 20
+
+type request struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params struct {
+		ProtocolVersion string `json:"protocolVersion"`
+		Name            string `json:"name"`
+		Arguments       struct {
+			Room  string `json:"room"`
+			Level int    `json:"level"`
+		} `json:"arguments"`
+	} `json:"params"`
+}
+
+func (h *Home) serve(w http.ResponseWriter, r *http.Request) {
+	var q request
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil || json.Unmarshal(body, &q) != nil {
+		http.Error(w, "this is no message", http.StatusBadRequest)
+		return
+	}
+	if q.ID == nil {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	answer := map[string]any{"jsonrpc": "2.0", "id": q.ID}
+	if result, err := h.answer(&q); err != nil {
+		answer["error"] = map[string]any{"code": -32601, "message": err.Error()}
+	} else {
+		answer["result"] = result
+	}
+	w.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(w).Encode(answer) //nolint:errcheck // the client has gone
+}
+
+var errMethod = errors.New("method not found")
+
+func (h *Home) answer(q *request) (any, error) {
+	switch q.Method {
+	case "initialize":
+		return map[string]any{
+			"protocolVersion": "2025-06-18", "capabilities": map[string]any{"tools": map[string]any{}},
+			"serverInfo": map[string]any{"name": "home", "version": "1.0"},
+		}, nil
+	case "ping":
+		return map[string]any{}, nil
+	case "tools/list":
+		return map[string]any{"tools": tools}, nil
+	case "tools/call":
+		text, failed := h.call(q)
+		return map[string]any{"content": []any{map[string]any{"type": "text", "text": text}}, "isError": failed}, nil
+	}
+	return nil, errMethod
+}
+
+// tools as a server lists them.
+var tools = json.RawMessage(`[
+	{"name":"get_temperature","title":"Thermometer","description":"How warm it is in a room.","annotations":{"readOnlyHint":true},
+	 "inputSchema":{"type":"object","properties":{"room":{"type":"string"}},"required":["room"]}},
+	{"name":"set_lamp","title":"Lamp","description":"Set how bright the lamp in a room is, from 0 (off) to 100.","annotations":{"destructiveHint":false,"idempotentHint":true},
+	 "inputSchema":{"type":"object","properties":{"room":{"type":"string"},"level":{"type":"integer","minimum":0,"maximum":100}},"required":["room","level"]}},
+	{"name":"reset","title":"Reset","description":"Forget everything about this home.","annotations":{"destructiveHint":true},
+	 "inputSchema":{"type":"object"}}
+]`)
+
+func (h *Home) call(q *request) (text string, failed bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.calls++
+	switch q.Params.Name {
+	case "get_temperature":
+		return fmt.Sprintf("%s: %s", q.Params.Arguments.Room, Warmth), false
+	case "set_lamp":
+		h.level = q.Params.Arguments.Level
+		return fmt.Sprintf("The lamp in %s is at %d.", q.Params.Arguments.Room, h.level), false
+	case "reset":
+		h.level = 0
+		return "Everything is forgotten.", false
+	}
+	return "There is no such tool.", true
+}

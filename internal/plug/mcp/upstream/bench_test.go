@@ -1,0 +1,20 @@
+package upstream
+
+import "testing"
+
+// BenchmarkCall is a call and its way there and back, with a server that does
+// nothing.
+func BenchmarkCall(b *testing.B) {
+	for name, s := range map[string]Settings{
+		"streamable": newOdd(b, nil).settings(),
+		"command":    command("misc"),
+	} {
+		b.Run(name, func(b *testing.B) {
+			r := newRig(b, s, brisk()).ready()
+			b.ReportAllocs()
+			for b.Loop() {
+				r.must("do", "{}")
+			}
+		})
+	}
+}

@@ -1,0 +1,268 @@
+package upstream
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"patchbay/internal/tool"
+)
+
+// What a server says of its tools is passed on as it is, byte by byte.
+func TestFaithfulTools(t *testing.T) {
+	const (
+		input  = `{"type":"object", "properties":{"b":{"x-vendor":[1.50,2e3]},"a":{}},"$defs":{"π":{"const":12345678901234567890}},"required":[]}`
+		output = `{"type":"object","z":1,"y":"<&>\u2028"}`
+		icons  = `[{"src":"data:,x","sizes":["48x48"],"new":true}]`
+		meta   = `{"vendor/x":{"deep":[null,1.0]}}`
+	)
+	o := newOdd(t, map[string]oddHandler{"tools/list": result(`{"tools":[
+		{"name":"a.b/c","title":"T","description":"d","inputSchema":` + input + `,"outputSchema":` + output + `,"icons":` + icons + `,"_meta":` + meta + `,
+		 "annotations":{"title":"not this","readOnlyHint":true,"destructiveHint":false,"openWorldHint":false},"execution":{"x":1}},
+		{"name":"wipe","inputSchema":{"type":"object"},"annotations":{"title":"Wipe","destructiveHint":true},"outputSchema":null},
+		{"name":"plain","inputSchema":{ }},
+		{"name":"typeless","inputSchema":{"properties":{}}}
+	]}`)})
+	list := newRig(t, o.settings(), brisk()).ready().tools("four tools", func(l []tool.Tool) bool { return len(l) == 4 })
+	a := list[0]
+	for what, pair := range map[string][2]string{
+		"input": {string(a.Input), input}, "output": {string(a.Output), output}, "icons": {string(a.Icons), icons}, "meta": {string(a.Meta), meta},
+		"title": {a.Title, "T"}, "the other title": {list[1].Title, "Wipe"}, "no output": {string(list[1].Output), ""},
+		"plain": {string(list[2].Input), `{"type":"object"}`}, "typeless": {string(list[3].Input), `{"type":"object","properties":{}}`},
+	} {
+		if pair[0] != pair[1] {
+			t.Errorf("%s is %s, want %s", what, pair[0], pair[1])
+		}
+	}
+	if !a.OnlyReads() || a.Dangerous || *a.Hints.OpenWorld || a.Hints.Idempotent != nil {
+		t.Errorf("hints %+v, dangerous %v", a.Hints, a.Dangerous)
+	}
+	if !list[1].Dangerous || list[2].Dangerous {
+		t.Error("what is dangerous is not what says so")
+	}
+}
+
+// Results are passed on as they are, with content of kinds that nobody knows.
+func TestFaithfulResults(t *testing.T) {
+	const (
+		content    = `[{"type":"hologram","depth":1.50,"voxels":[[],{}]}, {"type":"text","text":"<&> \u00e9","annotations":{"new":1}}]`
+		structured = `{"n":12345678901234567890,"f":1.0}`
+		meta       = `{"vendor":{"a":[1]}}`
+	)
+	o := newOdd(t, nil)
+	var seen atomic.Pointer[message]
+	o.on = map[string]oddHandler{"tools/call": func(_ http.ResponseWriter, _ *http.Request, m *message) string {
+		seen.Store(m)
+		return `{"isError":true,"content":` + content + `,"structuredContent":` + structured + `,"_meta":` + meta + `,"more":1}`
+	}}
+	r := newRig(t, o.settings(), brisk()).ready()
+	res, err := r.do(t.Context(), &tool.Call{Tool: "do", Args: json.RawMessage(`{"a":1.50,"z":"<&>"}`),
+		Meta: json.RawMessage(`{"trace":"t1","progressToken":9,"io.modelcontextprotocol/clientInfo":{"name":"x"}}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(res.Content) != content || string(res.Structured) != structured || string(res.Meta) != meta || !res.IsError {
+		t.Errorf("the result became %s %s %s %v", res.Content, res.Structured, res.Meta, res.IsError)
+	}
+	if got := string(seen.Load().Params); got != `{"_meta":{"trace":"t1"},"arguments":{"a":1.50,"z":"<&>"},"name":"do"}` {
+		t.Errorf("the server got %s", got)
+	}
+}
+
+// What cannot be used is left out, and what can be used stays.
+func TestGarbageTools(t *testing.T) {
+	bad := []string{
+		`null`, `7`, `"x"`, `[]`, `{}`, `{"name":""}`, `{"name":" ","inputSchema":{"type":"object"}}`,
+		`{"name":7,"inputSchema":{"type":"object"}}`, `{"name":"no schema"}`, `{"name":"x","inputSchema":null}`,
+		`{"name":"x","inputSchema":[]}`, `{"name":"x","inputSchema":{"type":"string"}}`, `{"name":"x","inputSchema":{"type":["object","null"]}}`,
+		`{"name":"x","inputSchema":{"type":"object"},"outputSchema":7}`, `{"name":"x","inputSchema":{"type":"object"},"annotations":{"destructiveHint":"yes"}}`,
+		`{"name":"good","description":"the second of that name","inputSchema":{"type":"object"}}`,
+		"{\"name\":\"x\",\"description\":\"\xff\",\"inputSchema\":{\"type\":\"object\"}}",
+		`{"name":"x","inputSchema":{"type":"object"},"description":"` + strings.Repeat("d", maxDescription+1) + `"}`,
+		`{"name":"a\nb","inputSchema":{"type":"object"}}`, `{"name":"` + strings.Repeat("n", maxName+1) + `","inputSchema":{"type":"object"}}`,
+	}
+	text := `{"name":"good","description":"first","inputSchema":{"type":"object"}},` + strings.Join(bad, ",") + `,{"name":"also good","inputSchema":{"type":"object"}}`
+	o := newOdd(t, map[string]oddHandler{"tools/list": result(`{"tools":[` + text + `]}`)})
+	r := newRig(t, o.settings(), brisk()).ready()
+	list := r.tools("tools", some)
+	if len(list) != 2 || list[0].Description != "first" || list[1].Name != "also good" {
+		t.Errorf("offered are %v", list)
+	}
+	if st := r.state(Ready); st.Skipped != len(bad) || st.Tools != 2 {
+		t.Errorf("status %+v, want %d skipped", st, len(bad))
+	}
+}
+
+// pages answers tools/list with pages of n tools each, pages of them.
+func pages(n, count int) oddHandler {
+	return func(_ http.ResponseWriter, _ *http.Request, m *message) string {
+		var p struct{ Cursor string }
+		_ = json.Unmarshal(m.Params, &p)
+		at := 0
+		_, _ = fmt.Sscan(p.Cursor, &at)
+		var tools []string
+		for i := range n {
+			tools = append(tools, fmt.Sprintf(`{"name":"t%d-%d","inputSchema":{"type":"object"}}`, at, i))
+		}
+		next := ""
+		if at+1 < count {
+			next = fmt.Sprintf(`,"nextCursor":"%d"`, at+1)
+		}
+		return `{"tools":[` + strings.Join(tools, ",") + `]` + next + `}`
+	}
+}
+
+// Lists of many pages, some without end.
+func TestPages(t *testing.T) {
+	stubborn := func(http.ResponseWriter, *http.Request, *message) string {
+		return `{"tools":[{"name":"a","inputSchema":{"type":"object"}}],"nextCursor":"same"}`
+	}
+	breaks := func(w http.ResponseWriter, r *http.Request, m *message) string {
+		if strings.Contains(string(m.Params), `"cursor":"3"`) {
+			return `{"tools":"none"}`
+		}
+		return pages(2, 10)(w, r, m)
+	}
+	heavy := func(_ http.ResponseWriter, _ *http.Request, m *message) string {
+		next := 0
+		_, _ = fmt.Sscanf(string(m.Params), `{"cursor":"%d"}`, &next)
+		return fmt.Sprintf(`{"tools":[{"name":"h%d","inputSchema":{"type":"object","x":"%s"}}],"nextCursor":"%d"}`, next, strings.Repeat("x", 3<<20), next+1)
+	}
+	for name, c := range map[string]struct {
+		list  oddHandler
+		max   int
+		tools int
+		asked int
+		cut   bool
+	}{
+		"2000 tools":         {pages(100, 20), 0, 2000, 20, false},
+		"one too many":       {pages(667, 3), 0, 2000, 3, true},
+		"fewer wanted":       {pages(10, 10), 25, 25, 3, true},
+		"just as many":       {pages(5, 5), 25, 25, 5, false},
+		"without end":        {pages(1, 1<<30), 0, maxPages, maxPages, true},
+		"empty, without end": {pages(0, 1<<30), 0, 0, maxPages, true},
+		"always the same":    {stubborn, 0, 1, 2, true},
+		"a page is broken":   {breaks, 0, 6, 4, true},
+		"too much":           {heavy, 0, 5, 6, true},
+		"no tools":           {result(`{"tools":[]}`), 0, 0, 1, false},
+		"null":               {result(`{"tools":null}`), 0, 0, 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOdd(t, map[string]oddHandler{"tools/list": c.list})
+			s := o.settings()
+			s.MaxTools = c.max
+			r := newRig(t, s, brisk()).start()
+			st := r.state(Ready)
+			if st.Tools != c.tools || st.Cut != c.cut || o.count("tools/list") != c.asked {
+				t.Errorf("%d tools, cut %v, asked %d times; want %d, %v, %d", st.Tools, st.Cut, o.count("tools/list"), c.tools, c.cut, c.asked)
+			}
+			if c.tools > 0 {
+				r.tools("all", func(l []tool.Tool) bool { return len(l) == c.tools })
+			}
+		})
+	}
+}
+
+// The official library's pages of two thousand tools.
+func TestManyTools(t *testing.T) {
+	s := mcp.NewServer(&mcp.Implementation{Name: "many"}, &mcp.ServerOptions{PageSize: 100})
+	for i := range 2000 {
+		s.AddTool(&mcp.Tool{Name: fmt.Sprintf("t%04d", i), InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
+	}
+	r := newRig(t, Settings{URL: serve(t, streamableServer(s, nil)).URL}, brisk()).ready()
+	list := r.tools("all of them", func(l []tool.Tool) bool { return len(l) == 2000 })
+	if !slices.IsSortedFunc(list, func(a, b tool.Tool) int { return strings.Compare(a.Name, b.Name) }) {
+		t.Error("their order is not the server's")
+	}
+}
+
+// A server that has no tools says so in its own way.
+func TestNoTools(t *testing.T) {
+	o := newOdd(t, map[string]oddHandler{"tools/list": func(w http.ResponseWriter, _ *http.Request, m *message) string {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no tools"}}`, m.ID)
+		return ""
+	}})
+	if st := newRig(t, o.settings(), brisk()).start().state(Ready); st.Tools != 0 || st.Err != nil {
+		t.Errorf("status %+v", st)
+	}
+}
+
+// The owner chooses among the tools, and what is left out cannot be called.
+func TestChoice(t *testing.T) {
+	o := newOdd(t, map[string]oddHandler{"tools/list": pages(3, 2)})
+	s := o.settings()
+	s.Allow, s.Deny = []string{"t0-*", "t1-2"}, []string{"*-1"}
+	r := newRig(t, s, brisk()).ready()
+	list := r.tools("some", some)
+	var names []string
+	for _, t := range list {
+		names = append(names, t.Name)
+	}
+	if st := r.state(Ready); !slices.Equal(names, []string{"t0-0", "t0-2", "t1-2"}) || st.Hidden != 3 {
+		t.Errorf("offered are %v, hidden %d", names, st.Hidden)
+	}
+	r.must("t0-0", "{}")
+	r.fails(tool.Unknown, "t0-1", "{}")
+}
+
+// Many words of a change are one look at the list, and a list that is the same
+// is not offered again.
+func TestChanges(t *testing.T) {
+	o := newOdd(t, nil)
+	var n atomic.Int32
+	n.Store(1)
+	o.on = map[string]oddHandler{"tools/list": func(w http.ResponseWriter, r *http.Request, m *message) string {
+		return pages(int(n.Load()), 1)(w, r, m)
+	}}
+	tell := make(chan int)
+	o.get = func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for {
+			w.(http.Flusher).Flush()
+			select {
+			case times := <-tell:
+				fmt.Fprint(w, strings.Repeat("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n", times))
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}
+	r := newRig(t, o.settings(), brisk()).ready()
+	n.Store(2)
+	tell <- 1
+	r.tools("two", func(l []tool.Tool) bool { return len(l) == 2 })
+	before := o.count("tools/list")
+	tell <- 50
+	r.status("looked again", func(Status) bool { return o.count("tools/list") > before })
+	n.Store(3)
+	tell <- 1
+	r.tools("three", func(l []tool.Tool) bool { return len(l) == 3 })
+	if got := r.offers(); got != 3 {
+		t.Errorf("%d lists were offered, want 3", got)
+	}
+	if asked := o.count("tools/list") - before; asked > 3 {
+		t.Errorf("51 words of a change were %d looks at the list", asked)
+	}
+}
+
+// A server that cannot say that its list has changed is asked from time to time.
+func TestPolling(t *testing.T) {
+	var n atomic.Int32
+	n.Store(1)
+	o := newOdd(t, map[string]oddHandler{"tools/list": func(w http.ResponseWriter, r *http.Request, m *message) string {
+		return pages(int(n.Load()), 1)(w, r, m)
+	}})
+	times := brisk()
+	times.listEvery = 5 * time.Millisecond
+	r := newRig(t, o.settings(), times).ready()
+	n.Store(2)
+	r.tools("two", func(l []tool.Tool) bool { return len(l) == 2 })
+}

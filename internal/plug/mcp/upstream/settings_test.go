@@ -1,0 +1,116 @@
+package upstream
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestValidate(t *testing.T) {
+	url := "https://example.com/mcp"
+	for name, c := range map[string]struct {
+		s    Settings
+		want string // of the error; empty: none
+	}{
+		"an address":          {Settings{URL: url}, ""},
+		"all of it":           {Settings{URL: url, Token: "t", Headers: map[string]string{"X-A": "b"}, Allow: []string{"*"}, Deny: []string{"a*"}, Timeout: Duration(time.Second), Concurrent: 1, MaxTools: 1}, ""},
+		"a command":           {Settings{Command: "npx", Args: []string{"-y", "x"}, Env: map[string]string{"A": ""}}, ""},
+		"nothing":             {Settings{}, "url is missing"},
+		"both":                {Settings{URL: url, Command: "npx"}, "keep url or command"},
+		"both, http":          {Settings{Transport: HTTP, URL: url, Command: "npx"}, "keep url or command"},
+		"no such transport":   {Settings{Transport: "ws", URL: url}, "choose http, sse or stdio"},
+		"stdio without":       {Settings{Transport: Stdio}, "command is missing"},
+		"not an address":      {Settings{URL: "secret:// x"}, "url is not a web address"},
+		"ftp":                 {Settings{URL: "ftp://example.com"}, "url is not a web address"},
+		"a password":          {Settings{URL: "https://me:secret@example.com"}, "put a key in token"},
+		"a line break":        {Settings{URL: url, Token: "secret\n"}, "copy it again"},
+		"a header's name":     {Settings{URL: url, Headers: map[string]string{"a b": ""}}, "cannot be the name"},
+		"a header's value":    {Settings{URL: url, Headers: map[string]string{"A": "secret\n"}}, "the value of A"},
+		"our own":             {Settings{URL: url, Headers: map[string]string{"mcp-Session-id": "x"}}, "cannot be set"},
+		"a token for stdio":   {Settings{Command: "x", Token: "secret"}, "secrets in env"},
+		"a zero byte":         {Settings{Command: "x", Args: []string{"a\x00"}}, "zero byte"},
+		"a bad name":          {Settings{Command: "x", Env: map[string]string{"A=B": "secret"}}, "names have no ="},
+		"a negative timeout":  {Settings{URL: url, Timeout: -1}, "timeout is"},
+		"a long timeout":      {Settings{URL: url, Timeout: Duration(48 * time.Hour)}, "timeout is"},
+		"too many at once":    {Settings{URL: url, Concurrent: 1e6}, "concurrent is"},
+		"too many tools":      {Settings{URL: url, MaxTools: 1e9}, "max_tools is"},
+		"an empty pattern":    {Settings{URL: url, Deny: []string{""}}, "deny has an empty pattern"},
+		"a thousand patterns": {Settings{URL: url, Allow: slices.Repeat([]string{"a"}, maxPatterns+1)}, "allow has 1001 patterns"},
+	} {
+		err := c.s.Validate()
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+		if err != nil {
+			lacks(t, name, err.Error(), "secret:", "secret\n", "secret@")
+		}
+	}
+}
+
+func TestSettingsJSON(t *testing.T) {
+	var s Settings
+	if err := json.Unmarshal([]byte(`{"url":"https://a/sse","timeout":" 1m30s","env":{"A":"b"}}`), &s); err != nil || time.Duration(s.Timeout) != 90*time.Second {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	raw, err := json.Marshal(s)
+	if want := `{"url":"https://a/sse","env":{"A":"b"},"timeout":"1m30s"}`; err != nil || string(raw) != want {
+		t.Errorf("%s, %v, want %s", raw, err, want)
+	}
+	for _, bad := range []string{`30`, `"30"`, `"soon"`} {
+		if json.Unmarshal([]byte(`{"timeout":`+bad+`}`), &s) == nil {
+			t.Errorf("timeout %s is taken", bad)
+		}
+	}
+}
+
+func TestTransport(t *testing.T) {
+	for _, c := range []struct {
+		s    Settings
+		want string
+	}{
+		{Settings{URL: "https://a/sse"}, SSE},
+		{Settings{URL: "https://a/b/sse/?x=1"}, SSE},
+		{Settings{URL: "https://a/mcp"}, HTTP},
+		{Settings{URL: "https://a/?x=/sse"}, HTTP},
+		{Settings{URL: "https://a/sse", Transport: HTTP}, HTTP},
+		{Settings{Command: "x"}, Stdio},
+	} {
+		if got := c.s.transport(); got != c.want {
+			t.Errorf("%+v is %s, want %s", c.s, got, c.want)
+		}
+	}
+}
+
+func TestMatch(t *testing.T) {
+	for _, c := range []struct {
+		pattern, name string
+		want          bool
+	}{
+		{"*", "", true}, {"*", "anything", true}, {"a", "a", true}, {"a", "ab", false}, {"a*", "a", true}, {"a*", "ba", false},
+		{"*a", "ba", true}, {"*a", "ab", false}, {"a*b", "ab", true}, {"a*b", "a", false}, {"a*a", "a", false}, {"a*b*c", "a1b2b3c", true},
+		{"a*b*c", "acb", false}, {"**", "x", true}, {"*ab*ab*", "abab", true}, {"*ab*ab*", "aab", false}, {"A*", "a", false}, {"[a]", "a", false}, {"?", "a", false},
+	} {
+		if got := match(c.pattern, c.name); got != c.want {
+			t.Errorf("match(%q, %q) = %v", c.pattern, c.name, got)
+		}
+	}
+}
+
+// The pauses grow to their limit, and no two servers are asked in step.
+func TestPause(t *testing.T) {
+	p := newPause(time.Second, time.Minute)
+	for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+		if d := p.next(); d < want*time.Second/2 || d > want*time.Second {
+			t.Errorf("a pause of %v, want about %v s", d, want)
+		}
+	}
+	p.reset()
+	if d := p.next(); d > time.Second {
+		t.Errorf("after the reset %v", d)
+	}
+}
