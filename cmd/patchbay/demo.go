@@ -16,7 +16,7 @@ type demoCmd struct {
 
 // Help is the command's examples.
 func (demoCmd) Help() string {
-	return `A server starts in a folder that is gone afterwards, on a port of this machine. Simulated glasses, a simulated EyeClaw plugin and a stand-in for a model talk to it through real connections. Each step checks what it shows: the exit code is 1 if anything is not as it should be. With --json each step is one JSON object.
+	return `A server starts in a folder that is gone afterwards, on a port of this machine. Simulated glasses, a simulated EyeClaw plugin, a stand-in for a model and a tool server talk to it through real connections. Each step checks what it shows: the exit code is 1 if anything is not as it should be. With --json each step is one JSON object.
 
 Examples:
 
@@ -83,6 +83,8 @@ var story = []act{
 		talk.Say{Zh: "插件从内网连出来；断线期间丢的字，重连后补上。", En: "The plugin dials out from behind its router; what is lost while it is away is made good when it is back."}, playPlugin},
 	{"model", talk.Say{Zh: "OpenAI 兼容的模型", En: "A model with an OpenAI-compatible API"},
 		talk.Say{Zh: "记得上一句，看不见的时候会请眼镜拍照。", En: "It remembers what was said, and has the glasses take a photo when it needs to see."}, playModel},
+	{"tools", talk.Say{Zh: "模型调用工具，程序也能调用", En: "A model calls a tool, and so does a program"},
+		talk.Say{Zh: "别人的 MCP 服务器接进来，机器人和程序都能用它的工具；每次调用都有记录。", En: "Somebody's MCP server is plugged in; bots and programs use its tools, and every call is written down."}, playTools},
 	{"late", talk.Say{Zh: "迟到的回答", En: "A late answer"},
 		talk.Say{Zh: "眼镜等不及断开了，机器人继续想，下次开口时告诉你。", En: "The glasses hang up, the bot goes on, and the answer is told at the next turn."}, playLate},
 }

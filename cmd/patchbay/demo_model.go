@@ -50,6 +50,10 @@ var (
 func (m *model) answer(r *openaitest.Request) openaitest.Reply {
 	last := r.Chat.Last()
 	switch text := last.Text(); {
+	case len(r.Chat.Results()) > 0:
+		return m.words(sayItIs.In(m.lang, r.Chat.Results()[0].Text()))
+	case strings.Contains(text, sayHowWarm.In(m.lang)) && offers(&r.Chat, toolWarmth):
+		return openaitest.Reply{Steps: openaitest.CallInPieces(0, "call_1", toolWarmth, `{"room":"`, sayStudy.In(m.lang), `"}`)}
 	case picture(last) != "":
 		kind, data := decodeDataURI(picture(last))
 		return m.words(sayPicture.In(m.lang, kind, len(data)))

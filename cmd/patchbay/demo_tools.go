@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"patchbay/internal/account"
+	"patchbay/internal/app"
+	"patchbay/internal/plug/mcp/sim"
+	"patchbay/internal/plug/mcp/upstream"
+	"patchbay/internal/talk"
+)
+
+// The tools of the story, as callers know them.
+const (
+	homeSlug     = "home"
+	toolWarmth   = "home_get_temperature"
+	toolLamp     = "home_set_lamp"
+	lampLevel    = 40
+	protocolPage = "2026-07-28"
+)
+
+var (
+	sayButler    = talk.Say{Zh: "管家", En: "Butler"}
+	sayHowWarm   = talk.Say{Zh: "书房现在多少度？", En: "How warm is it in the study?"}
+	sayStudy     = talk.Say{Zh: "书房", En: "study"}
+	sayItIs      = talk.Say{Zh: "我看了温度计，%s。", En: "I looked at the thermometer: %s."}
+	sayFromDesk  = talk.Say{Zh: "从电脑上问一句", En: "A question from the desk"}
+	sayToolsNote = talk.Say{Zh: "工具 %s 被调用，已写入审计；程序把灯调到 %d", En: "the tool %s was called, and the audit has it; a program set the lamp to %d"}
+)
+
+// playTools has a question of the glasses make a model call a tool of somebody
+// else's server, and has a program call a tool, and a bot, the other way.
+func playTools(ctx context.Context, st *stage) error {
+	home, err := sim.Start()
+	if err != nil {
+		return err
+	}
+	st.stops = append(st.stops, home.Close)
+	if _, _, err := st.base.AddUpstream(ctx, st.person, homeSlug, app.UpstreamMCP, &upstream.Settings{URL: home.URL}); err != nil {
+		return err
+	}
+	_, key, err := st.base.Accounts.AddKey(ctx, account.NewKey{Person: st.person.ID, Name: "desk", Scopes: []string{account.ScopeMCP}})
+	if err != nil {
+		return err
+	}
+	p := &program{st: st, key: key}
+	if err := await(ctx, "the tools of the home did not join the board", func() (bool, error) {
+		list, err := p.ask(ctx, "tools/list", nil)
+		return strings.Contains(string(list), `"`+toolWarmth+`"`), err
+	}); err != nil {
+		return err
+	}
+	bot, _, err := st.bot(ctx, sayButler, "openai", map[string]string{
+		"base_url": st.model.server.URL, "model": "demo", "retries": "-1", "allow_tools": homeSlug + "_*",
+	})
+	if err != nil {
+		return err
+	}
+	heard, err := st.glasses(owner, strconv.FormatInt(bot.Number, 10)).say(ctx, sayHowWarm.In(st.sh.lang))
+	if err == nil {
+		err = heard.expect(sim.Warmth)
+	}
+	if err != nil {
+		return err
+	}
+	if err := st.audited(ctx, toolWarmth, bot.Number); err != nil {
+		return err
+	}
+	return p.play(ctx, home, bot.Number)
+}
+
+// audited is an error unless the audit trail has a bot's call.
+func (st *stage) audited(ctx context.Context, tool string, bot int64) error {
+	rows, err := st.base.Store.Calls.Newest(ctx, st.person.ID, time.Now().Add(time.Minute), 10)
+	if err != nil {
+		return err
+	}
+	for _, c := range rows {
+		if c.Tool == tool && c.Bot == bot && c.Turn != "" && c.Outcome == "done" {
+			return nil
+		}
+	}
+	return fmt.Errorf("the audit trail lacks the bot's call of %s", tool)
+}
+
+// program is an MCP client, as small as one can be.
+type program struct {
+	st  *stage
+	key string
+	id  int
+}
+
+// play has the program dim the lamp, and ask the bot.
+func (p *program) play(ctx context.Context, home *sim.Home, bot int64) error {
+	st := p.st
+	st.line("⇢", fmt.Sprintf("%s level=%d", toolLamp, lampLevel))
+	res, err := p.call(ctx, toolLamp, map[string]any{"room": sayStudy.In(st.sh.lang), "level": lampLevel})
+	if err != nil {
+		return err
+	}
+	st.line("⇠", res)
+	if level, _ := home.Lamp(); level != lampLevel {
+		return fmt.Errorf("the lamp is at %d, not at %d", level, lampLevel)
+	}
+	if _, err := p.call(ctx, "home_reset", nil); err == nil {
+		return errors.New("a dangerous tool was carried out although nobody allowed it")
+	}
+	st.line("⇢", "send_message "+sayFromDesk.In(st.sh.lang))
+	reply, err := p.call(ctx, "send_message", map[string]any{"botId": strconv.FormatInt(bot, 10), "message": sayFromDesk.In(st.sh.lang)})
+	if err != nil {
+		return err
+	}
+	st.line("⇠", reply)
+	if want := st.model.welcome.In(st.sh.lang); reply != want {
+		return fmt.Errorf("the bot's reply to the program is %q, not %q", reply, want)
+	}
+	st.note = sayToolsNote.In(st.sh.lang, toolWarmth, lampLevel)
+	return nil
+}
+
+// call calls a tool and returns its words.
+func (p *program) call(ctx context.Context, name string, args map[string]any) (string, error) {
+	if args == nil {
+		args = map[string]any{}
+	}
+	raw, err := p.ask(ctx, "tools/call", map[string]any{"name": name, "arguments": args})
+	if err != nil {
+		return "", err
+	}
+	var r struct {
+		Content []struct{ Text string }
+		IsError bool
+	}
+	if err := json.Unmarshal(raw, &r); err != nil || len(r.Content) == 0 {
+		return "", fmt.Errorf("the result of %s is %s", name, raw)
+	}
+	if r.IsError {
+		return "", errors.New(r.Content[0].Text)
+	}
+	return r.Content[0].Text, nil
+}
+
+// programLimit bounds what the program reads.
+const programLimit = 1 << 20
+
+// ask sends one request, in the revision of the protocol that needs no handshake.
+func (p *program) ask(ctx context.Context, method string, params map[string]any) (json.RawMessage, error) {
+	if params == nil {
+		params = map[string]any{}
+	}
+	params["_meta"] = map[string]any{
+		"io.modelcontextprotocol/protocolVersion": protocolPage, "io.modelcontextprotocol/clientCapabilities": map[string]any{},
+		"io.modelcontextprotocol/clientInfo": map[string]any{"name": "desk", "version": "1"},
+	}
+	p.id++
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": p.id, "method": method, "params": params})
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.st.url+"/mcp", bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for name, value := range map[string]string{
+		"Authorization": "Bearer " + p.key, "Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+		"MCP-Protocol-Version": protocolPage, "Mcp-Method": method,
+	} {
+		req.Header.Set(name, value)
+	}
+	if name, ok := params["name"].(string); ok {
+		req.Header.Set("Mcp-Name", name)
+	}
+	resp, err := (&http.Client{}).Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	var m struct {
+		Result json.RawMessage
+		Error  *struct{ Message string }
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, programLimit)).Decode(&m); err != nil {
+		return nil, fmt.Errorf("%s is answered %s: %w", method, resp.Status, err)
+	}
+	if m.Error != nil {
+		return nil, errors.New(m.Error.Message)
+	}
+	return m.Result, nil
+}
