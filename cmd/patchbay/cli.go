@@ -17,6 +17,7 @@ type cli struct {
 	Key struct {
 		Add    keyAddCmd    `cmd:"" help:"Make a key for a program or for the glasses' platform."`
 		List   keyListCmd   `cmd:"" help:"List the keys."`
+		Rules  keyRulesCmd  `cmd:"" help:"Show or change which tools a key may call."`
 		Revoke keyRevokeCmd `cmd:"" help:"End a key for good."`
 	} `cmd:"" group:"people" help:"Keys."`
 
@@ -30,6 +31,26 @@ type cli struct {
 	} `cmd:"" group:"bots" help:"Bots."`
 	Bind   bindCmd   `cmd:"" group:"bots" help:"Bind glasses to a bot by a QR code in this terminal, or by six digits."`
 	Unbind unbindCmd `cmd:"" group:"bots" help:"Unbind glasses from a bot."`
+
+	Upstream struct {
+		Add    upstreamAddCmd    `cmd:"" help:"Plug in a server of tools, or a service that calls yours."`
+		List   upstreamListCmd   `cmd:"" help:"List the upstreams and whether they are connected."`
+		Show   upstreamShowCmd   `cmd:"" help:"Show an upstream, its settings and its connection."`
+		Set    upstreamSetCmd    `cmd:"" help:"Change an upstream."`
+		Rm     upstreamRmCmd     `cmd:"" help:"Remove an upstream."`
+		Rotate upstreamRotateCmd `cmd:"" help:"Give an upstream that connects here a new token."`
+		Check  upstreamCheckCmd  `cmd:"" help:"Connect to an upstream once and say what is there."`
+	} `cmd:"" group:"tools" help:"Servers of tools."`
+	Tool struct {
+		List  toolListCmd  `cmd:"" help:"List the tools that may be used."`
+		Show  toolShowCmd  `cmd:"" help:"Show a tool and what arguments it takes."`
+		Call  toolCallCmd  `cmd:"" help:"Call a tool."`
+		Allow toolAllowCmd `cmd:"" help:"Allow dangerous tools."`
+		Deny  toolDenyCmd  `cmd:"" help:"Deny tools to everybody."`
+		Reset toolResetCmd `cmd:"" help:"Take such a decision back."`
+		Rules toolRulesCmd `cmd:"" help:"List those decisions."`
+	} `cmd:"" group:"tools" help:"Tools."`
+	Calls callsCmd `cmd:"" group:"tools" help:"Show who called which tool, and what came of it."`
 
 	Ask      askCmd `cmd:"" group:"try" help:"Ask a bot and stream its answer."`
 	Simulate struct {
@@ -50,6 +71,7 @@ var commandGroups = kong.ExplicitGroups([]kong.Group{
 	{Key: "begin", Title: "Begin:"},
 	{Key: "people", Title: "People and keys:"},
 	{Key: "bots", Title: "Bots and glasses:"},
+	{Key: "tools", Title: "Tools:"},
 	{Key: "try", Title: "Try:"},
 	{Key: "care", Title: "Look after it:"},
 })

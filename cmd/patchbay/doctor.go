@@ -94,6 +94,7 @@ func (d *doctor) examine(ctx context.Context, flags dataFlags) {
 	d.people(ctx, b)
 	d.clock(ctx, b, time.Now())
 	d.bots(ctx, b)
+	d.tools(ctx, b)
 }
 
 // The names of the checks.

@@ -56,7 +56,7 @@ func (d *doctor) bots(ctx context.Context, b *app.Base) {
 }
 
 func (d *doctor) bot(ctx context.Context, b *app.Base, r botRow) {
-	name := talk.Say{Zh: sayCheckBot.In(talk.Chinese, r.Number, r.Name), En: sayCheckBot.In(talk.English, r.Number, r.Name)}
+	name := both(sayCheckBot, r.Number, r.Name)
 	if err := checkSettings(b, r.Bot); err != nil {
 		d.fail(name, err.Error(), adviceSettings, r.Number, d.again)
 		return

@@ -6,17 +6,19 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/app"
+	"patchbay/internal/board"
 	"patchbay/internal/config"
 	"patchbay/internal/talk"
 )
 
 type keyAddCmd struct {
-	User      string   `help:"For whom it acts; may be left out while there is one person." placeholder:"NAME"`
-	Name      string   `help:"What you call it, to tell it from others." placeholder:"NAME" required:""`
-	Scope     []string `help:"What it is good for: lingzhu (glasses ask), learn, mcp (programs call tools), operator (programs run the board), admin (… for everybody). Can be given again." placeholder:"SCOPE" required:""`
-	Bot       string   `help:"The only bot that it opens, by number or name." placeholder:"BOT"`
-	Expires   string   `help:"How long it is good for, such as 12h or 90d; without it, for ever." placeholder:"TIME"`
-	dataFlags `embed:""`
+	User         string   `help:"For whom it acts; may be left out while there is one person." placeholder:"NAME"`
+	Name         string   `help:"What you call it, to tell it from others." placeholder:"NAME" required:""`
+	Scope        []string `help:"What it is good for: lingzhu (glasses ask), learn, mcp (programs call tools), operator (programs run the board), admin (… for everybody). Can be given again." placeholder:"SCOPE" required:""`
+	Bot          string   `help:"The only bot that it opens, by number or name." placeholder:"BOT"`
+	Expires      string   `help:"How long it is good for, such as 12h or 90d; without it, for ever." placeholder:"TIME"`
+	keyRuleFlags `embed:""`
+	dataFlags    `embed:""`
 }
 
 // Help is the command's examples.
@@ -26,12 +28,14 @@ func (keyAddCmd) Help() string {
 Examples:
 
     patchbay key add --name lingzhu --scope lingzhu --bot 1
+    patchbay key add --name editor --scope mcp --allow-tool 'files_*' --rate 60
     patchbay key add --user ada --name laptop --scope operator --expires 90d --json`
 }
 
 var (
 	sayKeyAdded   = talk.Say{Zh: "%s 的密钥“%s”（%s）：", En: "The key “%[2]s” of %[1]s (%[3]s):"}
 	sayKeyOnce    = talk.Say{Zh: "请现在保存，之后不会再显示。", En: "Keep it now; it is not shown again."}
+	sayItsRules   = talk.Say{Zh: "规则：%s。", En: "Its rules: %s."}
 	sayKeyExpires = talk.Say{Zh: "有效期至 %s。", En: "It is good until %s."}
 )
 
@@ -41,12 +45,16 @@ func (c *keyAddCmd) Run(ctx context.Context, sh *shell) error {
 	if err != nil {
 		return err
 	}
+	var rules board.Rules
+	if err := c.change(&rules); err != nil {
+		return err
+	}
 	return c.with(ctx, sh, func(b *app.Base) error {
 		p, err := person(ctx, b, c.User)
 		if err != nil {
 			return err
 		}
-		n := account.NewKey{Person: p.ID, Name: c.Name, Scopes: c.Scope, Expires: expires}
+		n := account.NewKey{Person: p.ID, Name: c.Name, Scopes: c.Scope, Expires: expires, Rules: rules.String()}
 		if c.Bot != "" {
 			bot, err := findBot(ctx, b, c.Bot)
 			if err != nil {
@@ -64,6 +72,9 @@ func (c *keyAddCmd) Run(ctx context.Context, sh *shell) error {
 		}{k.ID, secret}, func() {
 			sh.say(sayKeyAdded, p.Name, k.Name, join(k.Scopes))
 			sh.printf("  %s\n", secret)
+			if text := sh.rules(rules); text != "" {
+				sh.say(sayItsRules, text)
+			}
 			if !k.Expires.IsZero() {
 				sh.say(sayKeyExpires, sh.when(k.Expires))
 			}

@@ -25,17 +25,18 @@ func (keyListCmd) Help() string {
 }
 
 var (
-	sayUser    = talk.Say{Zh: "用户", En: "USER"}
-	sayScopes  = talk.Say{Zh: "权限", En: "SCOPES"}
-	sayBot     = talk.Say{Zh: "机器人", En: "BOT"}
-	sayHint    = talk.Say{Zh: "开头", En: "BEGINS"}
-	sayUsed    = talk.Say{Zh: "最近使用", En: "LAST USED"}
-	sayState   = talk.Say{Zh: "状态", En: "STATE"}
-	sayAny     = talk.Say{Zh: "任意", En: "any"}
-	sayGood    = talk.Say{Zh: "有效", En: "good"}
-	sayGoodTil = talk.Say{Zh: "有效至 %s", En: "until %s"}
-	sayExpired = talk.Say{Zh: "已过期", En: "expired"}
-	sayRevoked = talk.Say{Zh: "已吊销", En: "revoked"}
+	sayUser      = talk.Say{Zh: "用户", En: "USER"}
+	sayScopes    = talk.Say{Zh: "权限", En: "SCOPES"}
+	sayBot       = talk.Say{Zh: "机器人", En: "BOT"}
+	sayHint      = talk.Say{Zh: "开头", En: "BEGINS"}
+	sayUsed      = talk.Say{Zh: "最近使用", En: "LAST USED"}
+	sayState     = talk.Say{Zh: "状态", En: "STATE"}
+	sayRulesHead = talk.Say{Zh: "工具规则", En: "TOOLS"}
+	sayAny       = talk.Say{Zh: "任意", En: "any"}
+	sayGood      = talk.Say{Zh: "有效", En: "good"}
+	sayGoodTil   = talk.Say{Zh: "有效至 %s", En: "until %s"}
+	sayExpired   = talk.Say{Zh: "已过期", En: "expired"}
+	sayRevoked   = talk.Say{Zh: "已吊销", En: "revoked"}
 )
 
 // Run lists the keys.
@@ -57,15 +58,20 @@ func (c *keyListCmd) Run(ctx context.Context, sh *shell) error {
 		if err != nil {
 			return err
 		}
-		if keys == nil {
-			keys = []store.Key{}
-		}
-		return sh.result(keys, func() {
-			var rows [][]string
-			for _, k := range keys {
-				rows = append(rows, []string{k.ID, people[k.Person], k.Name, join(k.Scopes), keyBot(sh, k), k.Hint, sh.when(k.Used), keyState(sh, k)})
+		list := []keyRow{}
+		for _, k := range keys {
+			row, err := readKeyRow(k)
+			if err != nil {
+				return err
 			}
-			sh.table([]talk.Say{{Zh: "ID", En: "ID"}, sayUser, sayName, sayScopes, sayBot, sayHint, sayUsed, sayState}, rows)
+			list = append(list, row)
+		}
+		return sh.result(list, func() {
+			var rows [][]string
+			for _, k := range list {
+				rows = append(rows, []string{k.ID, people[k.Person], k.Name, join(k.Scopes), keyBot(sh, k.Key), k.Hint, sh.when(k.Used), keyState(sh, k.Key), sh.rules(k.Rules)})
+			}
+			sh.table([]talk.Say{{Zh: "ID", En: "ID"}, sayUser, sayName, sayScopes, sayBot, sayHint, sayUsed, sayState, sayRulesHead}, rows)
 		})
 	})
 }

@@ -7,7 +7,11 @@ import (
 	"patchbay/internal/store/storetest"
 )
 
-func TestMain(m *testing.M) { storetest.Main(m) }
+func TestMain(m *testing.M) {
+	if !playPeer() {
+		storetest.Main(m)
+	}
+}
 
 // TestCommandsOnPostgreSQL goes once through everything that touches the
 // database, with its address in the environment and as a flag.

@@ -126,6 +126,7 @@ func (r *remote) send(ctx context.Context, method, path string, body any) (*http
 	req.Header.Set("Authorization", "Bearer "+r.key)
 	req.Header.Set("Accept-Language", r.lang)
 	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "patchbay")
 	resp, err := r.client.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be reached: %w", r.url, unwrapURL(err))
@@ -169,21 +170,27 @@ func (r *remote) bots(ctx context.Context) ([]api.BotStatus, error) {
 
 // ask puts a question and hands over the lines of the answer as they come.
 func (r *remote) ask(ctx context.Context, q api.Question, line func(api.Line) error) error {
-	resp, err := r.send(ctx, http.MethodPost, "/api/v1/ask", q)
+	return stream(ctx, r, "/api/v1/ask", q, func(l api.Line) (bool, error) { return l.End, line(l) })
+}
+
+// stream makes a call and hands over the lines of its answer as they come, until
+// one is the last.
+func stream[T any](ctx context.Context, r *remote, path string, body any, line func(T) (last bool, err error)) error {
+	resp, err := r.send(ctx, http.MethodPost, path, body)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
 	lines := json.NewDecoder(resp.Body)
 	for {
-		var l api.Line
+		var l T
 		if err := lines.Decode(&l); err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
 			return errors.New("the connection broke before the answer was finished")
 		}
-		if err := line(l); err != nil || l.End {
+		if last, err := line(l); err != nil || last {
 			return err
 		}
 	}

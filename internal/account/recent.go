@@ -37,12 +37,15 @@ func NewRecent(s *Service) *Recent {
 	return &Recent{accounts: s, good: map[string]recent{}}
 }
 
-// Authenticate is [Service.Authenticate], at most a second old.
-func (r *Recent) Authenticate(ctx context.Context, secret string, scopes ...string) (Principal, error) {
+// Authenticate is [Service.Authenticate], at most a second old. It also returns the
+// hash by which [Recent.Again] knows the key.
+func (r *Recent) Authenticate(ctx context.Context, secret string, scopes ...string) (p Principal, hash string, err error) {
 	if secret == "" {
-		return Principal{}, ErrNoKey
+		return Principal{}, "", ErrNoKey
 	}
-	return r.Again(ctx, seal.Hash(secret), scopes...)
+	hash = seal.Hash(secret)
+	p, err = r.Again(ctx, hash, scopes...)
+	return p, hash, err
 }
 
 // Again is Authenticate for a key that was good before, by its hash: is it still?

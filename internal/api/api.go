@@ -7,10 +7,10 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
-
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,6 +37,8 @@ type Options struct {
 	// Disconnect ends the connections of a bot, which was removed or has another
 	// token now.
 	Disconnect func(bot int64)
+	// Upstream tells how the connection of an upstream is.
+	Upstream func(store.Upstream) UpstreamHealth
 }
 
 // Health is how the connection of a bot is, for its owner.
@@ -61,6 +63,10 @@ func New(o Options) (*Server, error) {
 	s.mux.HandleFunc("GET /api/v1/bots", s.guarded(s.bots))
 	s.mux.HandleFunc("POST /api/v1/bots/{bot}/disconnect", s.guarded(s.disconnect))
 	s.mux.HandleFunc("POST /api/v1/ask", s.guarded(s.ask))
+	s.mux.HandleFunc("GET /api/v1/tools", s.guarded(s.tools))
+	s.mux.HandleFunc("POST /api/v1/tools/{name}/call", s.guarded(s.call))
+	s.mux.HandleFunc("GET /api/v1/upstreams", s.guarded(s.upstreams))
+	s.mux.HandleFunc("GET /api/v1/calls", s.guarded(s.calls))
 	return s, nil
 }
 
@@ -73,6 +79,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.Serve
 type caller struct {
 	Person string
 	Admin  bool
+	Key    string // id
+	Only   int64  // the only bot that the key opens; 0: any
+	Rules  string // of the key, as kept
 }
 
 // owner is whose bots the caller sees; empty: everybody's.
@@ -98,13 +107,10 @@ func (s *Server) caller(r *http.Request) (caller, error) {
 	if err != nil {
 		return caller{}, err
 	}
-	admin := p.Person.Role == account.RoleAdmin
-	for _, scope := range p.Key.Scopes {
-		if scope == account.ScopeAdmin {
-			return caller{Person: p.Person.ID, Admin: admin}, nil
-		}
-	}
-	return caller{Person: p.Person.ID}, nil
+	return caller{
+		Person: p.Person.ID, Key: p.Key.ID, Only: p.Key.Bot, Rules: p.Key.Rules,
+		Admin: p.Person.Role == account.RoleAdmin && slices.Contains(p.Key.Scopes, account.ScopeAdmin),
+	}, nil
 }
 
 // Allows says whether a request shows a good key.
@@ -156,13 +162,17 @@ func (s *Server) bots(w http.ResponseWriter, r *http.Request, c caller) {
 		s.broken(w, r, err)
 		return
 	}
-	lang := talk.ParseLang(r.Header.Get("Accept-Language"), talk.English)
 	out := make([]BotStatus, len(list))
 	for i, b := range list {
 		h := s.Health(b)
-		out[i] = BotStatus{Bot: b, Online: s.Board.Reachable(b), Health: h, Trouble: h.Trouble.In(lang)}
+		out[i] = BotStatus{Bot: b, Online: s.Board.Reachable(b), Health: h, Trouble: h.Trouble.In(lang(r))}
 	}
 	reply(w, map[string]any{"bots": out})
+}
+
+// lang is the language that a caller wants to be told things in.
+func lang(r *http.Request) talk.Lang {
+	return talk.ParseLang(r.Header.Get("Accept-Language"), talk.English)
 }
 
 // disconnect ends a bot's connections. The bot may be gone already, and with it

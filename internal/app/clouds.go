@@ -9,9 +9,6 @@ import (
 )
 
 const (
-	// DefaultCloudTools is how many tools a cloud is offered where the settings
-	// are silent. Such services break with many.
-	DefaultCloudTools = 32
 	// mostCloudTools catches a number that no such service takes.
 	mostCloudTools = 1000
 	// maxCloudPatterns bounds the look at a list of tools.

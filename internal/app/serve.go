@@ -128,7 +128,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	programs := mcp.New(mcp.Options{
 		Board: hub, Accounts: account.NewRecent(base.Accounts), Guard: guard, Box: base.Box, Logger: log, Registerer: registry,
 		Address: addresses.Of, Version: o.Version, PublicURL: c.PublicURL, Hosts: c.MCP.Hosts, Origins: c.MCP.Origins,
-		Sessions: c.MCP.Sessions, PerKey: c.MCP.SessionsOfKey, Idle: c.MCP.Idle, OpenBots: openBots(base),
+		Sessions: c.MCP.Sessions, PerKey: c.MCP.SessionsOfKey, Idle: c.MCP.Idle, OpenBots: openBots(base), Relay: relayOn(messages),
 	})
 	defer programs.Close()
 	servers := upstream.New(upstream.Options{
@@ -145,7 +145,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		Board: hub, Accounts: base.Accounts, Guard: guard, Logger: log, Address: addresses.Of, Version: o.Version,
 		Health:     func(bot store.Bot) api.Health { return cableHealth(cable, bot) },
 		Disconnect: hub.Unplug,
-		Upstream:   upstreamHealth(base, servers),
+		Upstream:   upstreamHealth(base, servers, clouds),
 	})
 	if err != nil {
 		return err

@@ -13,8 +13,10 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/api"
 	"patchbay/internal/board"
+	"patchbay/internal/plug/mcp"
 	"patchbay/internal/plug/mcp/upstream"
 	"patchbay/internal/store"
+	"patchbay/internal/talk"
 )
 
 // EndpointSettings are those of a tool server that connects to us. There are
@@ -169,20 +171,40 @@ func (b *Base) CheckUpstream(ctx context.Context, owner store.Person, slug strin
 }
 
 // upstreamHealth tells how the connection of an upstream is.
-func upstreamHealth(b *Base, servers *upstream.Manager) func(store.Upstream) api.UpstreamHealth {
+func upstreamHealth(b *Base, servers *upstream.Manager, clouds *mcp.Clouds) func(store.Upstream) api.UpstreamHealth {
 	return func(u store.Upstream) api.UpstreamHealth {
-		h := api.UpstreamHealth{Where: b.UpstreamWhere(u)}
-		s, ok := servers.Status(OutletOf(u))
-		if !ok {
-			return h
+		var h api.UpstreamHealth
+		if s, ok := servers.Status(OutletOf(u)); ok {
+			h = serverHealth(s)
+		} else if s, ok := clouds.Status(OutletOf(u)); ok {
+			h = cloudHealth(s)
 		}
-		h.State, h.Since, h.NextTry = string(s.State), s.Since, s.NextTry
-		h.Tools, h.Hidden, h.Skipped, h.Cut = s.Tools, s.Hidden, s.Skipped, s.Cut
-		h.Server, h.ServerVersion, h.Protocol, h.Transport = s.Server, s.ServerVersion, s.Protocol, s.Transport
-		h.Stderr = s.Stderr
-		if s.Err != nil {
-			h.Trouble, h.Cause = s.Err.Told, s.Err.Cause
-		}
+		h.Where = b.UpstreamWhere(u)
 		return h
 	}
+}
+
+func serverHealth(s upstream.Status) api.UpstreamHealth {
+	h := api.UpstreamHealth{
+		State: string(s.State), Since: s.Since, NextTry: s.NextTry, Stderr: s.Stderr,
+		Tools: s.Tools, Hidden: s.Hidden, Skipped: s.Skipped, Cut: s.Cut,
+		Server: s.Server, ServerVersion: s.ServerVersion, Protocol: s.Protocol, Transport: s.Transport,
+	}
+	if s.Err != nil {
+		h.Trouble, h.Cause = s.Err.Told, s.Err.Cause
+	}
+	return h
+}
+
+func cloudHealth(s mcp.CloudStatus) api.UpstreamHealth {
+	h := api.UpstreamHealth{State: api.UpstreamConnecting, Since: s.Since, NextTry: s.NextTry, Trouble: s.Trouble}
+	switch {
+	case s.Connected:
+		h.State = api.UpstreamReady
+	case s.Elsewhere:
+		h.State = api.UpstreamElsewhere
+	case s.Trouble != talk.Say{}:
+		h.State = api.UpstreamWaiting
+	}
+	return h
 }

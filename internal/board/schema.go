@@ -20,6 +20,7 @@ import (
 // compiled checks nothing, since its provider will check for itself.
 type schema struct {
 	once     sync.Once
+	flat     *flat              // approves of most arguments; nil if the schema is no simple one
 	compiled *jsonschema.Schema // nil: everything fits
 }
 
@@ -57,9 +58,12 @@ const maxSchemaTold = 2 << 10
 // check finds out whether arguments fit the tool's schema. The error says what
 // is wrong in words from which a model can repair its call.
 func (o *Offered) check(args []byte) error {
-	o.schema.once.Do(func() { o.schema.compiled, _ = compile(o.Input) })
+	o.schema.once.Do(func() {
+		o.schema.flat = readFlat(o.Input)
+		o.schema.compiled, _ = compile(o.Input)
+	})
 	s := o.schema.compiled
-	if s == nil {
+	if s == nil || o.schema.flat != nil && o.schema.flat.fits(args) {
 		return nil
 	}
 	dec := json.NewDecoder(bytes.NewReader(args))

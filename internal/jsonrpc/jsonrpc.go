@@ -26,6 +26,7 @@ type Message struct {
 	Params json.RawMessage // an object or an array
 	Result json.RawMessage
 	Error  json.RawMessage // an object
+	Raw    json.RawMessage // the whole message, as it came
 }
 
 // Call says whether the message is a request, which wants an answer.
@@ -47,6 +48,7 @@ func Parse(data []byte) (Message, error) {
 	if !json.Valid(data) {
 		return m, ErrSyntax
 	}
+	m.Raw = data
 	in := Scan(data)
 	version, twice := false, false
 	set := func(field *json.RawMessage, value []byte) {

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -39,17 +38,12 @@ type Calls struct{ db *DB }
 const (
 	callColumns     = `id, at, person, key, bot, turn, door, program, device, provider, tool, instance, took_us, bytes, outcome, code, cause, args`
 	callColumnCount = 18
-	// callsAtOnce is how many rows one statement inserts: binding is cheaper than
-	// running a statement again. 32 × 18 is well below what either database takes.
-	callsAtOnce = 32
+	// callsAtOnce is how many rows one statement inserts: more gain nothing.
+	callsAtOnce = 8
 )
 
-var (
-	insertCall  = insertCalls(1)
-	insertBatch = insertCalls(callsAtOnce)
-)
-
-func insertCalls(rows int) string {
+// insertCalls is the statement that inserts some rows.
+func (db *DB) insertCalls(rows int) string {
 	var b strings.Builder
 	b.WriteString(`INSERT INTO calls (` + callColumns + `) VALUES `)
 	for n := range rows * callColumnCount {
@@ -61,7 +55,7 @@ func insertCalls(rows int) string {
 		default:
 			b.WriteString(", ")
 		}
-		b.WriteString("$" + strconv.Itoa(n+1))
+		b.WriteString(db.mark(n + 1))
 	}
 	b.WriteString(") ON CONFLICT (id) DO NOTHING")
 	return b.String()
@@ -69,12 +63,21 @@ func insertCalls(rows int) string {
 
 // Add writes calls. They are on the disk when it returns.
 func (t Calls) Add(ctx context.Context, calls []Call) error {
+	single, err := t.db.preparedWrite(ctx, t.db.insertCalls(1))
+	if err != nil {
+		return err
+	}
+	several, err := t.db.preparedWrite(ctx, t.db.insertCalls(callsAtOnce))
+	if err != nil {
+		return err
+	}
 	return t.db.tx(ctx, func(tx *sql.Tx) error {
+		single, several := tx.StmtContext(ctx, single), tx.StmtContext(ctx, several)
 		args := make([]any, 0, callsAtOnce*callColumnCount)
 		for len(calls) > 0 {
-			query, n := insertCall, 1
+			insert, n := single, 1
 			if len(calls) >= callsAtOnce {
-				query, n = insertBatch, callsAtOnce
+				insert, n = several, callsAtOnce
 			}
 			args = args[:0]
 			for i := range calls[:n] {
@@ -82,7 +85,7 @@ func (t Calls) Add(ctx context.Context, calls []Call) error {
 				args = append(args, c.ID, millis(c.At), c.Person, c.Key, c.Bot, c.Turn, c.Door, c.Program, c.Device, c.Provider, c.Tool, c.Instance,
 					c.Took.Microseconds(), c.Bytes, c.Outcome, c.Code, c.Cause, nullString(c.Args))
 			}
-			if _, err := tx.ExecContext(ctx, query, args...); err != nil {
+			if _, err := insert.ExecContext(ctx, args...); err != nil {
 				return err
 			}
 			calls = calls[n:]

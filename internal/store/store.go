@@ -17,6 +17,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -72,6 +73,7 @@ type DB struct {
 	commits *committer
 
 	statements sync.Map // query → *sql.Stmt on r
+	writes     sync.Map // … on w
 }
 
 // Open opens the database, brings its tables up to date, and starts the group
@@ -312,18 +314,38 @@ func all[T any](ctx context.Context, db *DB, read func(scanner) (T, error), quer
 // takes longer than running it. The queries are constants of this package, so
 // that there are only as many as the source has.
 func (db *DB) prepared(ctx context.Context, query string) (*sql.Stmt, error) {
-	if st, ok := db.statements.Load(query); ok {
+	return prepareOnce(ctx, db.r, &db.statements, query)
+}
+
+// preparedWrite is the same for a query that writes. A transaction that uses it
+// must not have begun: there may be one connection only.
+func (db *DB) preparedWrite(ctx context.Context, query string) (*sql.Stmt, error) {
+	return prepareOnce(ctx, db.w, &db.writes, query)
+}
+
+func prepareOnce(ctx context.Context, pool *sql.DB, known *sync.Map, query string) (*sql.Stmt, error) {
+	if st, ok := known.Load(query); ok {
 		return st.(*sql.Stmt), nil
 	}
-	st, err := db.r.PrepareContext(ctx, query)
+	st, err := pool.PrepareContext(ctx, query)
 	if err != nil {
 		return nil, translate(err)
 	}
-	if was, loaded := db.statements.LoadOrStore(query, st); loaded {
+	if was, loaded := known.LoadOrStore(query, st); loaded {
 		st.Close()
 		return was.(*sql.Stmt), nil
 	}
 	return st, nil
+}
+
+// mark is the nth placeholder of a statement with very many of them. For SQLite
+// $1 is a name, which it looks for among all others, so that a hundred names take
+// longer than what the statement does.
+func (db *DB) mark(n int) string {
+	if db.dialect == "sqlite" {
+		return "?"
+	}
+	return "$" + strconv.Itoa(n)
 }
 
 // millis is how a time is kept.

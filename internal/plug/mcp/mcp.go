@@ -49,6 +49,8 @@ type Options struct {
 	Idle      time.Duration // after which an unused session is forgotten; 0: 30 min
 	KeepAlive time.Duration // how long a stream may be quiet; 0: 15 s
 
+	// Relay reaches the other instances; nil if there are none.
+	Relay Relay
 	// OpenBots says whether anybody may come in at the older door.
 	OpenBots OpenBots
 
@@ -103,6 +105,11 @@ func New(o Options) *Server {
 	s.sessions = newSessions(s)
 	s.metrics = newMetrics(s)
 	s.info, _ = json.Marshal(map[string]string{"name": "patchbay", "title": "Patchbay", "version": o.Version})
+	if o.Relay != nil {
+		if err := o.Relay.Hear(s.heard); err != nil {
+			o.Logger.Error("what other instances say about sessions is not heard", "error", err)
+		}
+	}
 	changes, forget := o.Board.Watch()
 	o.Board.OnUpdated(s.updated)
 	s.work.Go(func() {

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -124,15 +125,26 @@ func (r *reply) leave() bool {
 	return r.log != nil
 }
 
-// pauseNow makes the answer a stream and tells the client when to come back for
-// its rest. It is false if the client could not.
+// lose ends the HTTP answer while the work goes on: for a while if the client can
+// come back for the rest, else no longer.
+func (r *reply) lose(ctx context.Context, cancel context.CancelCauseFunc) {
+	if !r.leave() {
+		cancel(errClosed)
+		return
+	}
+	late := time.AfterFunc(resumeWithin, func() { cancel(errClosed) })
+	context.AfterFunc(ctx, func() { late.Stop() })
+}
+
+// pauseNow makes the answer a stream, tells the client when to come back for its
+// rest, and hangs up. It is false if the client could not.
 func (r *reply) pauseNow() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.session == nil || r.session.version < "2025-11-25" || r.w == nil || !r.begin() {
 		return false
 	}
-	return r.stream.write([]byte("event: close\nretry: "+strconv.Itoa(pauseMillis)+"\ndata: \n\n")) == nil
+	return r.stream.write([]byte("event: close\nretry: "+strconv.Itoa(pauseMillis)+"\ndata: \n\n")) == nil && r.stream.hangUp() == nil
 }
 
 // pauseMillis is how soon a client that was sent away comes back.

@@ -81,16 +81,19 @@ func (s *Server) ServeRokidMessages(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	session := s.sessions.piped(r.URL.Query().Get("session_id"), c)
-	if session == nil || session.door != doorRokid {
-		s.metrics.refused.WithLabelValues("session").Inc()
-		e := &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: "Invalid session_id"}
-		writeJSON(w, http.StatusBadRequest, jsonrpc.AppendError(nil, []byte("null"), e))
-		return
-	}
 	c.access.Device = r.Header.Get("X-Device-Id")
 	c.access.Rules = narrow(c.access.Rules)
-	s.postPipe(w, r, c, session, dialect{door: doorRokid, rokid: session.pipe.rokid})
+	id := r.URL.Query().Get("session_id")
+	session := s.sessions.piped(id, c)
+	d := dialect{door: doorRokid}
+	switch {
+	case session != nil && session.door == doorRokid:
+		d.rokid = session.pipe.rokid
+	case session != nil || s.Relay == nil:
+		s.noPipe(w, d)
+		return
+	}
+	s.postPipe(w, r, c, session, id, d)
 }
 
 // narrow leaves of a key's rules what this door has.

@@ -64,26 +64,29 @@ var (
 	errSameID    = errors.New("a request with this id is running already")
 )
 
-// begin counts a request in, so that it can be cancelled by its id.
-func (s *session) begin(ctx context.Context, id json.RawMessage) (context.Context, func(), error) {
+// begin counts a request in, so that it can be cancelled by its id. It is to be
+// finished.
+func (s *session) begin(ctx context.Context, id json.RawMessage) (context.Context, context.CancelCauseFunc, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.calls) >= callsPerSession {
 		return nil, nil, errBusy
 	}
-	key := string(id)
-	if s.calls[key] != nil {
+	if s.calls[string(id)] != nil {
 		return nil, nil, errSameID
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	s.calls[key] = cancel
-	return ctx, func() {
-		cancel(nil)
-		s.touch()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.calls, key)
-	}, nil
+	s.calls[string(id)] = cancel
+	return ctx, cancel, nil
+}
+
+// finish counts a request out.
+func (s *session) finish(id json.RawMessage, cancel context.CancelCauseFunc) {
+	cancel(nil)
+	s.touch()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.calls, string(id))
 }
 
 func (s *session) touch() { s.used.Store(time.Now().UnixNano()) }
@@ -350,14 +353,22 @@ func (t *sessions) find(id string, p caller) (*session, error) {
 }
 
 // remove ends a session for good.
-func (t *sessions) remove(s *session) {
+func (t *sessions) remove(s *session) { t.forget(s.id, s.key) }
+
+// forget ends a key's session for good, whether it is in memory or not.
+func (t *sessions) forget(id, key string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.drop(s)
+	if s := t.all[id]; s != nil {
+		if s.key != key {
+			return
+		}
+		t.drop(s)
+	}
 	if len(t.ended) >= endedMost {
 		clear(t.ended) // they are no danger: whoever has the id has the key too
 	}
-	t.ended[s.id] = time.Now()
+	t.ended[id] = time.Now()
 }
 
 func (t *sessions) count() int {

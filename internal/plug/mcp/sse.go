@@ -93,12 +93,13 @@ func (s *Server) ServeMessages(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	session := s.sessions.piped(r.URL.Query().Get("session_id"), c)
-	if session == nil {
+	id := r.URL.Query().Get("session_id")
+	session := s.sessions.piped(id, c)
+	if session == nil && s.Relay == nil {
 		s.refuse(w, http.StatusNotFound, "session", "there is no such session; connect again")
 		return
 	}
-	s.postPipe(w, r, c, session, dialect{})
+	s.postPipe(w, r, c, session, id, dialect{})
 }
 
 // piped finds a session with a pipe, if it is the caller's.
@@ -132,15 +133,24 @@ func (s *Server) openPipe(w http.ResponseWriter, r *http.Request, c caller, d di
 	session.servePipe(ctx, newEvents(w), d)
 }
 
+// pipeIDLength is how long the id of a session with a pipe is.
+const pipeIDLength = 32
+
 func (s *Server) newPipe(c caller, d dialect) (*session, error) {
-	var raw [16]byte
+	var raw [pipeIDLength / 2]byte
 	rand.Read(raw[:])
 	session, err := s.makeSession(hex.EncodeToString(raw[:]), d.door, "2024-11-05", abilities(nil), c)
 	if err != nil {
 		return nil, err
 	}
 	session.pipe = &pipe{session: session, queue: make(chan []byte, pipeQueue), rokid: d.rokid}
-	return session, s.sessions.add(session)
+	if err := s.sessions.add(session); err != nil {
+		return nil, err
+	}
+	if d.messages != "" { // the client posts, and another instance may get it
+		context.AfterFunc(session.ctx, session.offer(d))
+	}
+	return session, nil
 }
 
 // servePipe writes what the session has to say until ctx ends.
@@ -183,8 +193,9 @@ func (s *session) servePipe(ctx context.Context, e *events, d dialect) {
 	}
 }
 
-// postPipe takes a message; what it is answered goes into the pipe.
-func (s *Server) postPipe(w http.ResponseWriter, r *http.Request, c caller, session *session, d dialect) {
+// postPipe takes a message; what it is answered goes into the pipe. Without a
+// session here, another instance may have it.
+func (s *Server) postPipe(w http.ResponseWriter, r *http.Request, c caller, session *session, id string, d dialect) {
 	body, ok := s.body(w, r)
 	if !ok {
 		return
@@ -202,10 +213,29 @@ func (s *Server) postPipe(w http.ResponseWriter, r *http.Request, c caller, sess
 		writeJSON(w, http.StatusBadRequest, jsonrpc.AppendError(nil, id, &jsonrpc.Error{Code: code, Message: text}))
 		return
 	}
-	session.receive(c, m, d)
+	if session != nil {
+		session.receive(c, m, d)
+	} else if taken, err := s.forward(r.Context(), id, c, body); !taken {
+		if err != nil {
+			s.Logger.WarnContext(r.Context(), "a message was not passed on", "error", err)
+		}
+		s.noPipe(w, d)
+		return
+	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(http.StatusAccepted)
 	w.Write([]byte("Accepted")) //nolint:errcheck // the client has gone
+}
+
+// noPipe tells that there is no such session.
+func (s *Server) noPipe(w http.ResponseWriter, d dialect) {
+	if d.door != doorRokid {
+		s.refuse(w, http.StatusNotFound, "session", "there is no such session; connect again")
+		return
+	}
+	s.metrics.refused.WithLabelValues("session").Inc()
+	e := &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: "Invalid session_id"}
+	writeJSON(w, http.StatusBadRequest, jsonrpc.AppendError(nil, []byte("null"), e))
 }
 
 // receive takes a message of a session with a pipe.
@@ -218,13 +248,13 @@ func (s *session) receive(c caller, m jsonrpc.Message, d dialect) {
 		s.note(&m)
 		return
 	}
-	ctx, end, err := s.begin(s.ctx, m.ID)
+	ctx, cancel, err := s.begin(s.ctx, m.ID)
 	if err != nil {
 		s.pipe.send(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: err.Error()})) //nolint:errcheck // told in the log
 		return
 	}
 	s.server.work.Go(func() {
-		defer end()
+		defer s.finish(m.ID, cancel)
 		msg := s.reply(ctx, c, &m, d)
 		s.pipe.send(msg) //nolint:errcheck // told in the log
 	})

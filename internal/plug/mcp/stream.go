@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -59,6 +60,18 @@ func (e *events) write(b []byte) error {
 		return err
 	}
 	return e.control.Flush()
+}
+
+// hangUp ends the stream before its handler returns. That costs the connection,
+// and HTTP/2 cannot do it.
+func (e *events) hangUp() error {
+	conn, _, err := e.control.Hijack()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = io.WriteString(conn, "0\r\n\r\n") // the last chunk
+	return err
 }
 
 // comment keeps a quiet connection open.

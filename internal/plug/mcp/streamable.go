@@ -12,7 +12,6 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/jsonrpc"
-	"patchbay/internal/seal"
 )
 
 // doorStandard is the name of /mcp in traces and metrics.
@@ -59,10 +58,10 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, door string) (cal
 	if secret == "" && s.Anybody != nil {
 		return newCaller(s.Anybody(), door, ""), true
 	}
-	p, err := s.Accounts.Authenticate(r.Context(), secret, account.ScopeMCP)
+	p, hash, err := s.Accounts.Authenticate(r.Context(), secret, account.ScopeMCP)
 	switch {
 	case err == nil:
-		return newCaller(p, door, seal.Hash(secret)), true
+		return newCaller(p, door, hash), true
 	case account.Refused(err):
 		tooMany := s.Guard.Refuse(s.Address(r))
 		s.Logger.WarnContext(r.Context(), "a key was refused", "door", door, "cause", err, "address", s.Address(r))
@@ -261,62 +260,43 @@ func (s *Server) postSession(w http.ResponseWriter, r *http.Request, c caller, s
 		} else {
 			session.note(m)
 		}
+		if m.Method == "" || m.Method == "notifications/cancelled" {
+			session.spread(relayed{Message: m.Raw})
+		}
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
 	streams := strings.Contains(r.Header.Get("Accept"), "text/event-stream")
 	rep := &reply{session: session, w: w, streams: streams, every: s.KeepAlive}
-	if !lasting(m.Method) {
-		session.run(r.Context(), c, m, rep, nil)
-		return
-	}
-	// The work goes on for a while when the connection breaks: the client may come
-	// back for the answer.
-	ctx, cancel := context.WithCancelCause(session.ctx)
-	paused, done := make(chan struct{}), make(chan struct{})
-	var pause func()
-	if streams {
-		pause = func() {
-			if rep.pauseNow() {
-				close(paused)
-			}
-		}
-	}
-	s.work.Go(func() {
-		defer close(done)
-		defer cancel(nil)
-		session.run(ctx, c, m, rep, pause)
-	})
-	select {
-	case <-done:
-		return
-	case <-paused:
-	case <-r.Context().Done():
-	}
-	if !rep.leave() {
-		cancel(errClosed)
-		<-done
-		return
-	}
-	stop := time.AfterFunc(resumeWithin, func() { cancel(errClosed) })
-	context.AfterFunc(ctx, func() { stop.Stop() })
+	session.run(r.Context(), c, m, rep)
 }
 
-// run answers one request of the session.
-func (s *session) run(ctx context.Context, c caller, m *jsonrpc.Message, rep *reply, pause func()) {
-	ctx, end, err := s.begin(ctx, m.ID)
+// run answers one request of the session. Asking ends when the client has gone.
+func (s *session) run(asking context.Context, c caller, m *jsonrpc.Message, rep *reply) {
+	long := lasting(m.Method)
+	working := asking
+	if long {
+		working = s.ctx // the client may come back for the answer
+	}
+	ctx, cancel, err := s.begin(working, m.ID)
 	if err != nil {
 		rep.answer(http.StatusOK, jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: err.Error()}))
 		return
 	}
-	defer end()
+	defer s.finish(m.ID, cancel)
 	var out sender
 	if rep.streams {
 		out = rep
 	}
 	x := s.exchange(c, m, out)
-	x.pause = pause
-	if lasting(m.Method) {
+	if long {
+		stop := context.AfterFunc(asking, func() { rep.lose(ctx, cancel) })
+		defer stop()
+		x.pause = func() {
+			if rep.pauseNow() {
+				rep.lose(ctx, cancel)
+			}
+		}
 		rep.patient()
 	}
 	msg, _ := x.answer(ctx)
@@ -371,11 +351,11 @@ func (s *session) one(ctx context.Context, c caller, part []byte) []byte {
 		s.note(&m)
 		return nil
 	}
-	ctx, end, err := s.begin(ctx, m.ID)
+	ctx, cancel, err := s.begin(ctx, m.ID)
 	if err != nil {
 		return jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: err.Error()})
 	}
-	defer end()
+	defer s.finish(m.ID, cancel)
 	answer, _ := s.exchange(c, &m, nil).answer(ctx)
 	return answer
 }
@@ -471,5 +451,6 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, c caller) {
 		return
 	}
 	s.sessions.remove(session)
+	session.spread(relayed{End: true})
 	w.WriteHeader(http.StatusNoContent)
 }

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"patchbay/internal/api"
+	"patchbay/internal/app"
+	"patchbay/internal/talk"
+)
+
+type callsCmd struct {
+	Limit       int    `help:"How many, at most 1000." default:"50" placeholder:"N"`
+	User        string `help:"Whose calls; without it, everybody's." placeholder:"NAME"`
+	Failed      bool   `help:"Only those that did not succeed."`
+	dataFlags   `embed:""`
+	serverFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (callsCmd) Help() string {
+	return `The audit trail of tools: who called what, by which key, and what came of it; newest first. Outcomes are done, trouble (the tool says that it failed), failed, refused (it was not carried out) and asked (the tool wanted to know more first).
+
+Examples:
+
+    patchbay calls
+    patchbay calls --failed --user ada
+    patchbay calls --limit 500 --json`
+}
+
+// Run lists the calls.
+func (c *callsCmd) Run(ctx context.Context, sh *shell) error {
+	if c.Limit < 1 || c.Limit > api.CallsMost {
+		return usagef("--limit is %d; choose from 1 to %d", c.Limit, api.CallsMost)
+	}
+	r, err := c.remote(sh)
+	if err != nil {
+		return err
+	}
+	if r != nil {
+		calls, err := r.calls(ctx, c.User, c.Limit, c.Failed)
+		if err != nil {
+			return err
+		}
+		return sh.callTable(calls)
+	}
+	return c.with(ctx, sh, func(b *app.Base) error {
+		q := api.CallQuery{Before: time.Now().Add(time.Minute), Limit: c.Limit, Failed: c.Failed}
+		if c.User != "" {
+			p, err := person(ctx, b, c.User)
+			if err != nil {
+				return err
+			}
+			q.Person = p.ID
+		}
+		calls, err := api.Calls(ctx, b.Store, q)
+		if err != nil {
+			return err
+		}
+		return sh.callTable(calls)
+	})
+}
+
+var (
+	sayWho     = talk.Say{Zh: "调用者", En: "WHO"}
+	sayTook    = talk.Say{Zh: "耗时", En: "TOOK"}
+	sayNoCalls = talk.Say{Zh: "没有记录。", En: "There are none."}
+)
+
+// causeWidth is how many columns of a cause the table shows.
+const causeWidth = 80
+
+func (sh *shell) callTable(calls []api.Call) error {
+	return sh.result(calls, func() {
+		if len(calls) == 0 {
+			sh.say(sayNoCalls)
+			return
+		}
+		var rows [][]string
+		for _, c := range calls {
+			rows = append(rows, []string{
+				c.At.Local().Format("01-02 15:04:05"), plain(c.Tool), whoCalled(c), c.Door, took(c.Took), c.Outcome, short(oneLine(causeOf(c)), causeWidth),
+			})
+		}
+		sh.table([]talk.Say{sayAt, sayTool, sayWho, sayDoor, sayTook, sayOutcome, sayCause}, rows)
+	})
+}
+
+// whoCalled is a person, and by what the person called.
+func whoCalled(c api.Call) string {
+	who := c.PersonName
+	if who == "" {
+		who = c.Person
+	}
+	by := c.KeyName
+	switch {
+	case c.Bot != 0 && c.BotName != "":
+		by = c.BotName
+	case c.Bot != 0:
+		by = "#" + strconv.FormatInt(c.Bot, 10)
+	case by == "":
+		by = c.Key
+	}
+	return strings.Trim(who+"/"+by, "/")
+}
+
+// causeOf is why a call did not succeed.
+func causeOf(c api.Call) string {
+	if c.Code == "" {
+		return c.Cause
+	}
+	return c.Code + ": " + c.Cause
+}

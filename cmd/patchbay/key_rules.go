@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"patchbay/internal/app"
+	"patchbay/internal/board"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+// keyRuleFlags say which tools a key may call.
+type keyRuleFlags struct {
+	AllowTool []string `help:"A tool that it may call, and no others: a name, or a pattern in which * stands for any text. Can be given again." placeholder:"PATTERN"`
+	DenyTool  []string `help:"A tool that it may not call. Can be given again." placeholder:"PATTERN"`
+	Dangerous []string `help:"A dangerous tool that it may call. Can be given again." placeholder:"PATTERN"`
+	Rate      *int     `help:"How many calls it may make a minute; 0: as many as the settings say." placeholder:"N"`
+	KeepArgs  *bool    `help:"Whether the audit trail keeps the arguments of its calls." negatable:""`
+}
+
+// given says whether any flag is.
+func (f *keyRuleFlags) given() bool {
+	return f.AllowTool != nil || f.DenyTool != nil || f.Dangerous != nil || f.Rate != nil || f.KeepArgs != nil
+}
+
+// change applies the flags to rules: what is given replaces what was.
+func (f *keyRuleFlags) change(r *board.Rules) error {
+	for _, list := range []struct {
+		given []string
+		into  *[]string
+	}{{f.AllowTool, &r.Allow}, {f.DenyTool, &r.Deny}, {f.Dangerous, &r.Dangerous}} {
+		switch {
+		case len(list.given) == 1 && list.given[0] == "":
+			*list.into = nil
+		case list.given != nil:
+			*list.into = list.given
+		}
+	}
+	if f.Rate != nil {
+		r.PerMinute = *f.Rate
+	}
+	if f.KeepArgs != nil {
+		r.KeepArgs = *f.KeepArgs
+	}
+	return r.Validate()
+}
+
+type keyRulesCmd struct {
+	ID           string `arg:"" name:"key" help:"The key: its id, the beginning of that, or its name."`
+	Clear        bool   `help:"Take all its rules back first."`
+	keyRuleFlags `embed:""`
+	dataFlags    `embed:""`
+}
+
+// Help is the command's examples.
+func (keyRulesCmd) Help() string {
+	return `Without a flag it shows the rules. What is given replaces what was of its kind, and "" takes that back; the rest stays. What its owner denies (patchbay tool deny), no key may call.
+
+Examples:
+
+    patchbay key rules laptop
+    patchbay key rules laptop --allow-tool 'weather_*' --allow-tool send_message --rate 60
+    patchbay key rules laptop --dangerous lamp_reset --no-keep-args
+    patchbay key rules laptop --allow-tool ""
+    patchbay key rules 0198c4d2 --clear`
+}
+
+// keyRow is a key with its rules readable.
+type keyRow struct {
+	store.Key
+	Rules board.Rules `json:"rules,omitzero"`
+}
+
+var (
+	sayKeyRules = talk.Say{Zh: "密钥“%s”（%s）：%s", En: "The key “%s” (%s): %s"}
+	sayAllTools = talk.Say{Zh: "可调用其主人的全部工具", En: "all tools of its owner"}
+)
+
+// Run shows or changes the rules.
+func (c *keyRulesCmd) Run(ctx context.Context, sh *shell) error {
+	return c.with(ctx, sh, func(b *app.Base) error {
+		k, err := findKey(ctx, b, c.ID)
+		if err != nil {
+			return err
+		}
+		row, err := readKeyRow(k)
+		if err != nil && !c.Clear {
+			return err
+		}
+		if c.Clear {
+			row.Rules = board.Rules{}
+		}
+		if err := c.change(&row.Rules); err != nil {
+			return err
+		}
+		if c.Clear || c.given() {
+			if err := b.Store.Keys.SetRules(ctx, k.ID, row.Rules.String()); err != nil {
+				return err
+			}
+		}
+		return sh.result(row, func() {
+			rules := sh.rules(row.Rules)
+			if rules == "" {
+				rules = sayAllTools.In(sh.lang)
+			}
+			sh.say(sayKeyRules, k.Name, k.ID, rules)
+		})
+	})
+}
+
+func readKeyRow(k store.Key) (keyRow, error) {
+	rules, err := board.ParseRules(k.Rules)
+	if err != nil {
+		err = fmt.Errorf("key %s: %w", k.ID, err)
+	}
+	return keyRow{k, rules}, err
+}
+
+// leastPrefix is how much of an id is enough to name a key.
+const leastPrefix = 4
+
+// findKey finds a key that was not revoked, by id, by the beginning of its id, or
+// by name.
+func findKey(ctx context.Context, b *app.Base, ref string) (store.Key, error) {
+	keys, err := b.Store.Keys.ByPerson(ctx, "")
+	if err != nil {
+		return store.Key{}, err
+	}
+	var found []store.Key
+	for _, k := range keys {
+		switch {
+		case k.ID == ref:
+			return k, nil
+		case !k.Revoked.IsZero():
+		case k.Name == ref, len(ref) >= leastPrefix && strings.HasPrefix(k.ID, ref):
+			found = append(found, k)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return store.Key{}, fmt.Errorf("there is no key %q; patchbay key list shows those there are", ref)
+	case 1:
+		return found[0], nil
+	}
+	return store.Key{}, errors.New("several keys are meant by that; give more of the id, as key list shows it")
+}
+
+var (
+	sayRuleOnly  = talk.Say{Zh: "仅 %s", En: "only %s"}
+	sayRuleNot   = talk.Say{Zh: "禁 %s", En: "not %s"}
+	sayRuleAlso  = talk.Say{Zh: "含危险 %s", En: "dangerous %s"}
+	sayRuleRate  = talk.Say{Zh: "%d 次/分", En: "%d/min"}
+	sayRuleKeeps = talk.Say{Zh: "留存参数", En: "arguments kept"}
+)
+
+// rules is a short form of a key's rules; empty if there are none.
+func (sh *shell) rules(r board.Rules) string {
+	var parts []string
+	add := func(given bool, s talk.Say, args ...any) {
+		if given {
+			parts = append(parts, s.In(sh.lang, args...))
+		}
+	}
+	add(len(r.Allow) > 0, sayRuleOnly, strings.Join(r.Allow, " "))
+	add(len(r.Deny) > 0, sayRuleNot, strings.Join(r.Deny, " "))
+	add(len(r.Dangerous) > 0, sayRuleAlso, strings.Join(r.Dangerous, " "))
+	add(r.PerMinute > 0, sayRuleRate, r.PerMinute)
+	add(r.KeepArgs, sayRuleKeeps)
+	return join(parts)
+}

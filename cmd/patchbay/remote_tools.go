@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"patchbay/internal/api"
+)
+
+// reach finds the server that is meant: the one that was named, or the one that
+// runs on the data folder. It is nil if none runs there.
+func reach(ctx context.Context, sh *shell, d dataFlags, f serverFlags) (*remote, error) {
+	r, err := f.remote(sh)
+	if r != nil || err != nil {
+		return r, err
+	}
+	settings, err := d.load(sh)
+	if err != nil {
+		return nil, err
+	}
+	if !hasData(settings) {
+		return nil, d.noData(settings)
+	}
+	return running(ctx, sh, settings)
+}
+
+// reachTools is reach for what only a server can tell.
+func reachTools(ctx context.Context, sh *shell, d dataFlags, f serverFlags) (*remote, error) {
+	r, err := reach(ctx, sh, d, f)
+	if r == nil && err == nil {
+		err = fmt.Errorf("tools are known only while a server runs; start one with: patchbay serve%s", d.again())
+	}
+	return r, err
+}
+
+// tools lists the tools that the key may see: somebody's, or those of a name with
+// their schemas, if they are given.
+func (r *remote) tools(ctx context.Context, user, name string) ([]api.Tool, error) {
+	query := url.Values{}
+	if user != "" {
+		query.Set("user", user)
+	}
+	if name != "" {
+		query.Set("name", name)
+	}
+	var out struct {
+		Tools []api.Tool `json:"tools"`
+	}
+	err := r.do(ctx, http.MethodGet, "/api/v1/tools?"+query.Encode(), nil, &out)
+	return out.Tools, err
+}
+
+// call calls a tool and hands over the lines of the answer as they come.
+func (r *remote) call(ctx context.Context, name string, c api.ToolCall, line func(api.ToolLine) error) error {
+	return stream(ctx, r, "/api/v1/tools/"+url.PathEscape(name)+"/call", c, func(l api.ToolLine) (bool, error) { return l.End, line(l) })
+}
+
+// upstreams lists the upstreams that the key may see, and how they are.
+func (r *remote) upstreams(ctx context.Context) ([]api.Upstream, error) {
+	var out struct {
+		Upstreams []api.Upstream `json:"upstreams"`
+	}
+	err := r.do(ctx, http.MethodGet, "/api/v1/upstreams", nil, &out)
+	return out.Upstreams, err
+}
+
+// calls lists the newest calls.
+func (r *remote) calls(ctx context.Context, user string, limit int, failed bool) ([]api.Call, error) {
+	query := url.Values{"limit": {strconv.Itoa(limit)}, "failed": {strconv.FormatBool(failed)}}
+	if user != "" {
+		query.Set("user", user)
+	}
+	var out struct {
+		Calls []api.Call `json:"calls"`
+	}
+	err := r.do(ctx, http.MethodGet, "/api/v1/calls?"+query.Encode(), nil, &out)
+	return out.Calls, err
+}

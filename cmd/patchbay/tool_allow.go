@@ -1,0 +1,26 @@
+package main
+
+import (
+	"context"
+
+	"patchbay/internal/board"
+)
+
+type toolAllowCmd struct {
+	ruleFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (toolAllowCmd) Help() string {
+	return `Tools may be used unless they are dangerous: those that reboot a device, replace its firmware, or call themselves destructive. This allows such tools to all programs and bots of their owner. One key alone is allowed them by patchbay key rules. A rule that denies counts more than one that allows.
+
+Examples:
+
+    patchbay tool allow lamp_reset
+    patchbay tool allow 'lamp_*' --user ada`
+}
+
+// Run allows the tool.
+func (c *toolAllowCmd) Run(ctx context.Context, sh *shell) error {
+	return c.set(ctx, sh, board.RuleAllow, sayRuleAllow)
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// toolArguments makes the arguments of a call: the object that was given, and on
+// top of it what was given as name=value. The tool's schema says which values are
+// texts; all others are written as JSON.
+func toolArguments(schema json.RawMessage, object string, set map[string]string) (json.RawMessage, error) {
+	args := map[string]json.RawMessage{}
+	if object != "" {
+		if err := json.Unmarshal([]byte(object), &args); err != nil || args == nil {
+			return nil, usagef(`--args has to be a JSON object, such as {"city":"Paris"}`)
+		}
+	}
+	var root any
+	if len(schema) > 0 {
+		json.Unmarshal(schema, &root) //nolint:errcheck // then nothing is known
+	}
+	properties, _ := at(root, "properties").(map[string]any)
+	for name, text := range set {
+		value, err := argument(typesOf(root, properties[name]), text)
+		if err != nil {
+			return nil, usagef("%s: %w", name, err)
+		}
+		args[name] = value
+	}
+	return json.Marshal(args)
+}
+
+// argument is a value given as text, for a schema that allows some types; none:
+// it does not say.
+func argument(types map[string]bool, text string) (json.RawMessage, error) {
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case types["string"]:
+		return quoted, nil
+	case json.Valid([]byte(text)):
+		return json.RawMessage(text), nil
+	case len(types) == 0:
+		return quoted, nil
+	}
+	return nil, fmt.Errorf("%q has to be JSON: %s", text, strings.Join(slices.Sorted(maps.Keys(types)), " or "))
+}
+
+// schemaSteps bounds how many references and alternatives of one argument are
+// followed: strangers wrote the schema.
+const schemaSteps = 200
+
+// typesOf are the JSON types that a part of a schema allows, as far as it says.
+func typesOf(root, part any) map[string]bool {
+	types := map[string]bool{}
+	open := []any{part}
+	for steps := 0; len(open) > 0 && steps < schemaSteps; steps++ {
+		s, _ := open[0].(map[string]any)
+		open = open[1:]
+		if named := textsOf(s["type"]); len(named) > 0 {
+			for _, t := range named {
+				types[t] = true
+			}
+			continue
+		}
+		values, _ := s["enum"].([]any)
+		if v, ok := s["const"]; ok {
+			values = append(values, v)
+		}
+		for _, v := range values {
+			types[typeOf(v)] = true
+		}
+		if ref, ok := s["$ref"].(string); ok {
+			open = append(open, pointed(root, ref))
+		}
+		for _, word := range []string{"anyOf", "oneOf", "allOf"} {
+			inner, _ := s[word].([]any)
+			open = append(open, inner...)
+		}
+	}
+	return types
+}
+
+// textsOf are the texts of a list, or a single text.
+func textsOf(v any) []string {
+	var texts []string
+	all, ok := v.([]any)
+	if !ok {
+		all = []any{v}
+	}
+	for _, each := range all {
+		if text, ok := each.(string); ok {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+func typeOf(v any) string {
+	switch v.(type) {
+	case string:
+		return "string"
+	case float64:
+		return "number"
+	case bool:
+		return "boolean"
+	case nil:
+		return "null"
+	case []any:
+		return "array"
+	}
+	return "object"
+}
+
+// pointed is what a reference within a schema leads to.
+func pointed(root any, ref string) any {
+	path, ok := strings.CutPrefix(ref, "#/")
+	if !ok {
+		return nil
+	}
+	unescape := strings.NewReplacer("~1", "/", "~0", "~")
+	for step := range strings.SplitSeq(path, "/") {
+		root = at(root, unescape.Replace(step))
+	}
+	return root
+}
+
+func at(v any, name string) any {
+	object, _ := v.(map[string]any)
+	return object[name]
+}

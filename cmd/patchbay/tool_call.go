@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"patchbay/internal/api"
+	"patchbay/internal/tool"
+)
+
+type toolCallCmd struct {
+	Tool        string   `arg:"" help:"Name of the tool."`
+	Set         []string `arg:"" optional:"" name:"k=v" help:"Arguments as name=value: texts as they are, all else as JSON. name=@FILE reads the value from a file."`
+	Args        string   `help:"The arguments as a JSON object, or @FILE to read it from a file (@- from standard input)." placeholder:"JSON"`
+	Out         string   `help:"Where to save the picture, sound or file that comes back." placeholder:"FILE"`
+	User        string   `help:"For whom; may be left out while there is one person." placeholder:"NAME"`
+	dataFlags   `embed:""`
+	serverFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (toolCallCmd) Help() string {
+	return `How far the work is goes to standard error, the result to standard output. The exit code is 1 if the tool says that it failed. Ctrl-C cancels the call. What a tool needs stands in: patchbay tool show NAME.
+
+Examples:
+
+    patchbay tool call list_bots
+    patchbay tool call send_message botId=parrot message=hello
+    patchbay tool call files_search --args '{"pattern":"*.md","limit":5}'
+    patchbay tool call camera_shoot --out photo.jpg
+    patchbay tool call weather_now city=Paris --json`
+}
+
+// Run calls the tool.
+func (c *toolCallCmd) Run(ctx context.Context, sh *shell) error {
+	set, err := sh.pairs(c.Set)
+	if err != nil {
+		return err
+	}
+	object, err := sh.value(c.Args)
+	if err != nil {
+		return fmt.Errorf("--args: %w", err)
+	}
+	if c.Args != "" && object == "" {
+		return usagef("--args is empty; give a JSON object")
+	}
+	r, err := reachTools(ctx, sh, c.dataFlags, c.serverFlags)
+	if err != nil {
+		return err
+	}
+	var schema json.RawMessage
+	if len(set) > 0 {
+		t, err := r.tool(ctx, c.User, c.Tool)
+		if err != nil {
+			return err
+		}
+		if t != nil { // if there is none, the answer says so
+			schema = t.Input
+		}
+	}
+	args, err := toolArguments(schema, object, set)
+	if err != nil {
+		return err
+	}
+	var end api.ToolLine
+	err = r.call(ctx, c.Tool, api.ToolCall{Arguments: args, User: c.User}, func(l api.ToolLine) error {
+		if l.Progress != nil {
+			sh.progress(*l.Progress)
+		}
+		end = l
+		return nil
+	})
+	sh.progressEnds()
+	if err != nil {
+		return err
+	}
+	return c.show(sh, end)
+}
+
+// progress tells how far a call is: in a terminal on one line that changes.
+func (sh *shell) progress(p tool.Progress) {
+	text := strconv.FormatFloat(p.Done, 'g', 6, 64)
+	if p.Total > 0 {
+		text += "/" + strconv.FormatFloat(p.Total, 'g', 6, 64)
+	}
+	if p.Message != "" {
+		text += " " + short(p.Message, maxProgress)
+	}
+	if _, ok := terminal(sh.stderr); ok {
+		fmt.Fprint(sh.stderr, wipeLine+text)
+		return
+	}
+	fmt.Fprintln(sh.stderr, text)
+}
+
+// wipeLine begins the line of a terminal anew.
+const wipeLine = "\r\x1b[K"
+
+// progressEnds makes room for the result.
+func (sh *shell) progressEnds() {
+	if _, ok := terminal(sh.stderr); ok {
+		fmt.Fprint(sh.stderr, wipeLine)
+	}
+}
+
+// maxProgress is how many columns of a message about progress are shown.
+const maxProgress = 60
+
+// show prints what came of the call.
+func (c *toolCallCmd) show(sh *shell, end api.ToolLine) error {
+	if sh.json {
+		if err := sh.writeJSON(end, "  "); err != nil {
+			return err
+		}
+	}
+	if end.Error != "" {
+		return toolError(end)
+	}
+	if end.Result == nil {
+		return errors.New("the server gave no result; is it of another version?")
+	}
+	blocks, err := readContent(end.Result.Content)
+	if err != nil {
+		return err
+	}
+	if !sh.json {
+		sh.showContent(blocks, end.Result.Structured, c.Out == "")
+	}
+	if c.Out != "" {
+		if err := sh.save(blocks, c.Out); err != nil {
+			return err
+		}
+	}
+	if end.Result.IsError {
+		return fmt.Errorf("%s says that it failed", c.Tool)
+	}
+	return nil
+}
+
+func toolError(end api.ToolLine) error {
+	text := end.Error
+	if end.Cause != "" && !strings.Contains(text, end.Cause) {
+		text += " " + end.Cause
+	}
+	return fmt.Errorf("%s (%s)", plain(text), end.Code)
+}

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"context"
+
+	"patchbay/internal/board"
+)
+
+type toolDenyCmd struct {
+	ruleFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (toolDenyCmd) Help() string {
+	return `No program and no bot of its owner sees the tool from now on. A running server takes that up within seconds.
+
+Examples:
+
+    patchbay tool deny files_delete
+    patchbay tool deny '*_delete'`
+}
+
+// Run denies the tool.
+func (c *toolDenyCmd) Run(ctx context.Context, sh *shell) error {
+	return c.set(ctx, sh, board.RuleDeny, sayRuleDeny)
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"unicode"
+
+	"patchbay/internal/api"
+	"patchbay/internal/talk"
+)
+
+type toolListCmd struct {
+	User        string `help:"Whose tools; without it, everybody's." placeholder:"NAME"`
+	All         bool   `help:"Also those that are denied, or dangerous and not allowed."`
+	dataFlags   `embed:""`
+	serverFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (toolListCmd) Help() string {
+	return `These are the tools of the bots and of the upstreams that are connected, so they are known only while a server runs.
+
+Examples:
+
+    patchbay tool list
+    patchbay tool list --user ada --all
+    patchbay tool list --json
+    patchbay tool list --server https://board.example.org --key $KEY`
+}
+
+var (
+	sayTool        = talk.Say{Zh: "工具", En: "TOOL"}
+	sayWhat        = talk.Say{Zh: "说明", En: "WHAT IT DOES"}
+	sayFrom        = talk.Say{Zh: "来自", En: "FROM"}
+	sayNoTools     = talk.Say{Zh: "没有可用的工具。接入一个工具服务器：patchbay upstream add --help", En: "There is no tool that may be used. Plug a server of tools in: patchbay upstream add --help"}
+	sayHiddenTools = talk.Say{Zh: "另有 %d 个被禁用，或是危险而未放行；用 --all 查看。", En: "Denied, or dangerous and not allowed: %d more; --all shows them."}
+	sayAllowed     = talk.Say{Zh: "可用", En: "allowed"}
+	sayDenied      = talk.Say{Zh: "已禁用", En: "denied"}
+	sayDangerous   = talk.Say{Zh: "危险，未放行", En: "dangerous"}
+)
+
+// Run lists the tools.
+func (c *toolListCmd) Run(ctx context.Context, sh *shell) error {
+	r, err := reachTools(ctx, sh, c.dataFlags, c.serverFlags)
+	if err != nil {
+		return err
+	}
+	all, err := r.tools(ctx, c.User, "")
+	if err != nil {
+		return err
+	}
+	shown := []api.Tool{}
+	for _, t := range all {
+		if c.All || t.State == api.ToolAllowed {
+			shown = append(shown, t)
+		}
+	}
+	return sh.result(shown, func() {
+		if len(shown) > 0 {
+			sh.toolTable(shown)
+		} else {
+			sh.say(sayNoTools)
+		}
+		if hidden := len(all) - len(shown); hidden > 0 {
+			sh.say(sayHiddenTools, hidden)
+		}
+	})
+}
+
+// whatWidth is how many columns of a description a list shows.
+const whatWidth = 60
+
+func (sh *shell) toolTable(tools []api.Tool) {
+	var rows [][]string
+	for _, t := range tools {
+		what := t.Title
+		if what == "" {
+			what = t.Description
+		}
+		rows = append(rows, []string{t.Name, sh.toolState(t.State), t.OwnerName, provider(t), short(what, whatWidth)})
+	}
+	sh.table([]talk.Say{sayTool, sayState, sayOwner, sayFrom, sayWhat}, rows)
+}
+
+// provider is where a tool comes from, in words if there are any.
+func provider(t api.Tool) string {
+	if t.ProviderName != "" {
+		return plain(t.ProviderName)
+	}
+	return t.Provider
+}
+
+func (sh *shell) toolState(state string) string {
+	switch state {
+	case api.ToolAllowed:
+		return sayAllowed.In(sh.lang)
+	case api.ToolDenied:
+		return sayDenied.In(sh.lang)
+	case api.ToolDangerous:
+		return sayDangerous.In(sh.lang)
+	}
+	return state
+}
+
+// short is the beginning of the first line of a text that strangers wrote.
+func short(text string, most int) string {
+	line, rest, _ := strings.Cut(strings.TrimSpace(plain(text)), "\n")
+	more := strings.TrimSpace(rest) != ""
+	switch {
+	case columns(line) <= most && !more:
+		return line
+	case columns(line) <= most-2:
+		return line + " …"
+	}
+	var b strings.Builder
+	n := 1 // the dots
+	for _, r := range line {
+		if n += columns(string(r)); n > most {
+			break
+		}
+		b.WriteRune(r)
+	}
+	return strings.TrimRight(b.String(), " ") + "…"
+}
+
+// plain takes out what would steer a terminal: strangers wrote the text.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, text)
+}

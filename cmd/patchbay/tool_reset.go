@@ -1,0 +1,22 @@
+package main
+
+import "context"
+
+type toolResetCmd struct {
+	ruleFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (toolResetCmd) Help() string {
+	return `It takes back what tool allow or tool deny decided, for the very name or pattern that was given then.
+
+Examples:
+
+    patchbay tool reset files_delete
+    patchbay tool reset 'lamp_*'`
+}
+
+// Run takes a decision back.
+func (c *toolResetCmd) Run(ctx context.Context, sh *shell) error {
+	return c.set(ctx, sh, "", sayRuleReset)
+}

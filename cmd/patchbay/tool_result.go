@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"patchbay/internal/talk"
+)
+
+// content is a block of a result, as MCP has them.
+type content struct {
+	Type     string
+	Text     string
+	MIME     string `json:"mimeType"`
+	Data     []byte // base64, of pictures and sounds
+	URI      string
+	Resource *struct {
+		URI  string
+		MIME string `json:"mimeType"`
+		Text string
+		Blob []byte // base64
+	}
+}
+
+func readContent(raw json.RawMessage) ([]content, error) {
+	var blocks []content
+	if len(raw) > 0 && json.Unmarshal(raw, &blocks) != nil {
+		return nil, errors.New("the result cannot be read; --json shows it as it is")
+	}
+	return blocks, nil
+}
+
+// bytes are what a block has to save.
+func (c *content) bytes() (mime string, data []byte) {
+	if c.Resource != nil {
+		return c.Resource.MIME, c.Resource.Blob
+	}
+	return c.MIME, c.Data
+}
+
+// showContent prints the words of a result. What cannot be printed is named.
+func (sh *shell) showContent(blocks []content, structured json.RawMessage, unsaved bool) {
+	for _, c := range blocks {
+		mime, data := c.bytes()
+		switch {
+		case len(data) > 0 && unsaved:
+			sh.say(sayUnsaved, label(c.Type, mime), len(data))
+		case len(data) > 0: // saving tells
+		case c.Resource != nil && c.Resource.Text != "":
+			sh.text(c.Resource.Text)
+		case c.Text != "" || c.Type == "text":
+			sh.text(c.Text)
+		case c.URI != "":
+			sh.printf("[%s]\n", plain(c.URI))
+		default:
+			sh.printf("[%s]\n", label(c.Type, mime))
+		}
+	}
+	var b bytes.Buffer
+	if len(blocks) == 0 && len(structured) > 0 && json.Indent(&b, structured, "", "  ") == nil {
+		sh.text(b.String())
+	}
+}
+
+var sayUnsaved = talk.Say{Zh: "[%s，%d 字节；用 --out 文件名 保存]", En: "[%s, %d bytes; --out FILE saves it]"}
+
+// label says what a block is.
+func label(kind, mime string) string {
+	if mime != "" {
+		return plain(mime)
+	}
+	return plain(kind)
+}
+
+// text prints what a stranger wrote: as it is, but not what steers a terminal.
+func (sh *shell) text(text string) {
+	if _, ok := terminal(sh.stdout); ok {
+		text = plain(text)
+	}
+	sh.printf("%s", text)
+	if !strings.HasSuffix(text, "\n") {
+		sh.printf("\n")
+	}
+}
+
+// save writes the pictures, sounds and files of a result: the first to the file
+// of that name, those behind it to NAME-2, NAME-3 …
+func (sh *shell) save(blocks []content, file string) error {
+	n := 0
+	for _, c := range blocks {
+		mime, data := c.bytes()
+		if len(data) == 0 {
+			continue
+		}
+		n++
+		name := file
+		if n > 1 {
+			ext := filepath.Ext(file)
+			name = fmt.Sprintf("%s-%d%s", strings.TrimSuffix(file, ext), n, ext)
+		}
+		if err := os.WriteFile(name, data, 0o644); err != nil {
+			return err
+		}
+		fmt.Fprintf(sh.stderr, "%s: %s, %d bytes\n", name, label(c.Type, mime), len(data))
+	}
+	if n == 0 {
+		return fmt.Errorf("the result holds no picture, sound or file, so %s was not written", file)
+	}
+	return nil
+}

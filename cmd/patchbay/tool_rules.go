@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+
+	"patchbay/internal/app"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+type toolRulesCmd struct {
+	User      string `help:"Whose rules; without it, everybody's." placeholder:"NAME"`
+	dataFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (toolRulesCmd) Help() string {
+	return `Examples:
+
+    patchbay tool rules
+    patchbay tool rules --user ada --json`
+}
+
+// ruleRow is a rule in the list.
+type ruleRow struct {
+	store.ToolRule
+	OwnerName string `json:"owner_name"`
+}
+
+var (
+	sayRule    = talk.Say{Zh: "规则", En: "RULE"}
+	sayDecided = talk.Say{Zh: "始于", En: "SINCE"}
+	sayNoRules = talk.Say{Zh: "没有规则：不危险的工具都可用。", En: "There are no rules: every tool is allowed that is not dangerous."}
+)
+
+// Run lists the rules.
+func (c *toolRulesCmd) Run(ctx context.Context, sh *shell) error {
+	return c.with(ctx, sh, func(b *app.Base) error {
+		rules, err := b.Store.ToolRules.All(ctx)
+		if err != nil {
+			return err
+		}
+		people, err := names(ctx, b)
+		if err != nil {
+			return err
+		}
+		if c.User != "" {
+			if _, err := person(ctx, b, c.User); err != nil {
+				return err
+			}
+		}
+		rows := []ruleRow{}
+		for _, r := range rules {
+			if c.User == "" || people[r.Owner] == c.User {
+				rows = append(rows, ruleRow{r, people[r.Owner]})
+			}
+		}
+		return sh.result(rows, func() {
+			if len(rows) == 0 {
+				sh.say(sayNoRules)
+				return
+			}
+			var cells [][]string
+			for _, r := range rows {
+				cells = append(cells, []string{r.Tool, r.Rule, r.OwnerName, sh.when(r.Created)})
+			}
+			sh.table([]talk.Say{sayTool, sayRule, sayOwner, sayDecided}, cells)
+		})
+	})
+}

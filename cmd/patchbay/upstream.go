@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"patchbay/internal/api"
+	"patchbay/internal/app"
+	"patchbay/internal/board"
+	"patchbay/internal/config"
+	"patchbay/internal/plug/mcp/upstream"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+// upstreamFlags name an upstream.
+type upstreamFlags struct {
+	Name      string `arg:"" help:"Name of the upstream."`
+	User      string `help:"Whose upstream, if several people have one of that name." placeholder:"NAME"`
+	dataFlags `embed:""`
+}
+
+// found opens the data and finds the upstream.
+func (f *upstreamFlags) found(ctx context.Context, sh *shell, then func(*app.Base, store.Upstream) error) error {
+	return f.with(ctx, sh, func(b *app.Base) error {
+		u, err := findUpstream(ctx, b, f.User, f.Name)
+		if err != nil {
+			return err
+		}
+		return then(b, u)
+	})
+}
+
+func findUpstream(ctx context.Context, b *app.Base, user, name string) (u store.Upstream, err error) {
+	owner := ""
+	if user != "" {
+		p, err := person(ctx, b, user)
+		if err != nil {
+			return u, err
+		}
+		owner = p.ID
+	}
+	all, err := b.Store.Upstreams.ByOwner(ctx, owner)
+	if err != nil {
+		return u, err
+	}
+	n := 0
+	for _, each := range all {
+		if each.Slug == name {
+			u = each
+			n++
+		}
+	}
+	switch n {
+	case 0:
+		return u, fmt.Errorf("there is no upstream %q; patchbay upstream list shows those there are", name)
+	case 1:
+		return u, nil
+	}
+	return u, usagef("%d people have an upstream named %s; say whose with --user NAME", n, name)
+}
+
+// serverFound is what a look at a server found.
+type serverFound struct {
+	Server    string   `json:"server"`
+	Version   string   `json:"server_version,omitempty"`
+	Protocol  string   `json:"protocol"`
+	Transport string   `json:"transport"`
+	Tools     []string `json:"tools"` // by their full names
+	Hidden    int      `json:"hidden,omitempty"`
+	Skipped   int      `json:"skipped,omitempty"`
+	Cut       bool     `json:"cut,omitempty"`
+}
+
+// checkUpstream looks at a server once.
+func checkUpstream(ctx context.Context, sh *shell, b *app.Base, owner store.Person, slug string, s *upstream.Settings) (*serverFound, error) {
+	report, err := b.CheckUpstream(ctx, owner, slug, s, sh.logger(), thisBuild().Version)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if trouble, ok := errors.AsType[*upstream.Trouble](err); ok {
+		return nil, errors.New(troubleText(trouble.Told.In(sh.lang), trouble.Cause))
+	}
+	if err != nil {
+		return nil, err
+	}
+	f := &serverFound{
+		Server: report.Server, Version: report.Version, Protocol: report.Protocol, Transport: report.Transport,
+		Tools: []string{}, Hidden: report.Hidden, Skipped: report.Skipped, Cut: report.Cut,
+	}
+	at := board.Outlet{Slug: slug}
+	for _, t := range report.Tools {
+		f.Tools = append(f.Tools, at.FullName(t.Name))
+	}
+	return f, nil
+}
+
+// troubleText is what is wrong, and the cause behind it.
+func troubleText(told, cause string) string {
+	if cause == "" {
+		return told
+	}
+	return told + " (" + plain(oneLine(cause)) + ")"
+}
+
+var (
+	sayFoundServer = talk.Say{Zh: "已连接到 %s（MCP %s，%s）：%d 个工具。", En: "Connected to %s (MCP %s, %s): tools: %d."}
+	sayFoundHidden = talk.Say{Zh: "另有 %d 个被设置 allow 或 deny 排除。", En: "Left out by its settings allow and deny: %d more."}
+	sayFoundBad    = talk.Say{Zh: "另有 %d 个无法使用（名称或参数说明无效），已跳过。", En: "Skipped, since their names or schemas cannot be used: %d more."}
+	sayFoundCut    = talk.Say{Zh: "工具太多，没有全部接入；用 allow 选择，或提高 max_tools。", En: "It has more tools than are taken over; choose with allow, or raise max_tools."}
+)
+
+// toolsNamed is how many tools are named after a look at a server.
+const toolsNamed = 5
+
+func (sh *shell) showFound(f *serverFound) {
+	name := strings.TrimSpace(plain(f.Server + " " + f.Version))
+	if name == "" {
+		name = "?"
+	}
+	sh.say(sayFoundServer, name, f.Protocol, f.Transport, len(f.Tools))
+	for i, t := range f.Tools {
+		if i == toolsNamed {
+			sh.printf("  …\n")
+			break
+		}
+		sh.printf("  %s\n", t)
+	}
+	sh.showLeftOut(f.Hidden, f.Skipped, f.Cut)
+}
+
+func (sh *shell) showLeftOut(hidden, skipped int, cut bool) {
+	if hidden > 0 {
+		sh.say(sayFoundHidden, hidden)
+	}
+	if skipped > 0 {
+		sh.say(sayFoundBad, skipped)
+	}
+	if cut {
+		sh.say(sayFoundCut)
+	}
+}
+
+// endpointURL is where a tool server connects to, with the token that lets it in.
+func endpointURL(c *config.Config, token string) string {
+	return "ws" + strings.TrimPrefix(outsideURL(c), "http") + "/mcp_endpoint/mcp/?token=" + token
+}
+
+// localUpstreams lists the upstreams of a data folder, as the server that runs
+// on it sees them if there is one.
+func localUpstreams(ctx context.Context, sh *shell, b *app.Base) (rows []api.Upstream, live bool, err error) {
+	r, err := running(ctx, sh, b.Config)
+	if err != nil {
+		return nil, false, err
+	}
+	if r != nil {
+		rows, err = r.upstreams(ctx)
+		return rows, true, err
+	}
+	list, err := b.Store.Upstreams.ByOwner(ctx, "")
+	if err != nil {
+		return nil, false, err
+	}
+	people, err := names(ctx, b)
+	for _, u := range list {
+		rows = append(rows, api.Upstream{Upstream: u, OwnerName: people[u.Owner], UpstreamHealth: api.UpstreamHealth{Where: b.UpstreamWhere(u)}})
+	}
+	return rows, false, err
+}

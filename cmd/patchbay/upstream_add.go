@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"patchbay/internal/app"
+	"patchbay/internal/board"
+	"patchbay/internal/plug/mcp/upstream"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+type upstreamAddCmd struct {
+	Name      string   `arg:"" help:"What it is called. Its tools' names begin with that: 1 to 32 small letters, digits and -."`
+	Command   []string `arg:"" optional:"" help:"A command that speaks MCP over its standard input, with its arguments, behind --."`
+	URL       string   `name:"url" help:"Address of an MCP server." placeholder:"URL"`
+	Endpoint  bool     `help:"A tool server that connects to this one; its address with a token is shown once."`
+	Cloud     string   `help:"Address (wss://…) of a service that gets to call the tools of --tools; @FILE reads it from a file." placeholder:"URL"`
+	Tools     []string `help:"Tools that the service of --cloud may call: names, or patterns in which * stands for any text. Can be given again." placeholder:"PATTERN"`
+	Token     string   `help:"Bearer token for --url; @FILE reads it from a file (@- from standard input)." placeholder:"TOKEN"`
+	Header    []string `help:"A header for --url; 'NAME: @FILE' reads its value from a file. Can be given again." sep:"none" placeholder:"NAME:VALUE"`
+	Env       []string `help:"A variable for the command, as name=value; name=@FILE reads the value from a file. Can be given again." sep:"none" placeholder:"K=V"`
+	Set       []string `help:"Another setting as name=value. Can be given again." sep:"none" placeholder:"K=V"`
+	NoCheck   bool     `help:"Save it without a look at the server."`
+	User      string   `help:"Whose upstream; may be left out while there is one person." placeholder:"NAME"`
+	dataFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (upstreamAddCmd) Help() string {
+	return `An upstream is a server of tools (MCP) that somebody else wrote. Its tools join the board, and programs and bots of its owner can call them. The server is looked at before it is saved. Settings are allow and deny (tools by their names there), timeout, concurrent, max_tools, transport (http, sse or stdio) and, for a command, dir. A command runs on this machine, as the account that runs the server; its secrets belong in --env, since arguments are shown.
+
+With --cloud it is the other way round: Patchbay connects to a service, and the service calls your tools. It is offered the tools of --tools alone, dangerous ones too if you name them. Settings are deny and most (how many tools at most, 32 by default).
+
+Examples:
+
+    patchbay upstream add weather --url https://mcp.example.com/mcp --token @token.txt
+    patchbay upstream add files --set deny=delete_file -- npx -y @modelcontextprotocol/server-filesystem /srv/notes
+    patchbay upstream add robot --endpoint
+    patchbay upstream add xiaozhi --cloud @address.txt --tools 'lamp_*' --tools weather_now`
+}
+
+// upstreamAdded is what adding an upstream brought.
+type upstreamAdded struct {
+	ID    int64  `json:"id"`
+	Name  string `json:"name"`
+	Kind  string `json:"kind"`
+	Token string `json:"token,omitempty"`
+	// URL is where a tool server connects to, with the token.
+	URL   string       `json:"url,omitempty"`
+	Found *serverFound `json:"found,omitempty"`
+}
+
+var (
+	sayUpstreamAdded = talk.Say{Zh: "上游 %s 已添加，它的工具名以 %s_ 开头。", En: "The upstream %s is added; the names of its tools begin with %s_."}
+	sayTakenUp       = talk.Say{Zh: "运行中的服务会在几秒内连接它。", En: "A running server connects to it within seconds."}
+	sayEndpointURL   = talk.Say{Zh: "把这个地址交给工具服务器（含令牌，请现在保存，之后不会再显示）：", En: "Give this address to the tool server (it holds the token; keep it now, it is not shown again):"}
+	sayCloudAdded    = talk.Say{
+		Zh: "上游 %s 已添加。从现在起，%s 的服务可以调用这些工具：%s。收回：patchbay upstream rm %s%s",
+		En: "The upstream %s is added. From now on the service at %s can call these tools: %s. To end that: patchbay upstream rm %s%s",
+	}
+)
+
+// Run adds the upstream.
+func (c *upstreamAddCmd) Run(ctx context.Context, sh *shell) error {
+	if err := board.CheckSlug(c.Name); err != nil {
+		return err
+	}
+	if err := c.fit(); err != nil {
+		return err
+	}
+	kind, settings, err := c.settings(sh)
+	if err != nil {
+		return err
+	}
+	if err := settings.Validate(); err != nil {
+		return err
+	}
+	return c.with(ctx, sh, func(b *app.Base) error {
+		p, err := person(ctx, b, c.User)
+		if err != nil {
+			return err
+		}
+		if err := c.free(ctx, b, p); err != nil {
+			return err
+		}
+		added := upstreamAdded{Name: c.Name, Kind: kind}
+		if s, ok := settings.(*upstream.Settings); ok && !c.NoCheck {
+			if added.Found, err = checkUpstream(ctx, sh, b, p, c.Name, s); err != nil {
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				return fmt.Errorf("%w Nothing was saved; --no-check saves it nevertheless", err)
+			}
+		}
+		u, token, err := b.AddUpstream(ctx, p, c.Name, kind, settings)
+		if err != nil {
+			return err
+		}
+		added.ID, added.Token = u.Number, token
+		if token != "" {
+			added.URL = endpointURL(b.Config, token)
+		}
+		return sh.result(added, func() { c.show(sh, added, b.UpstreamWhere(u)) })
+	})
+}
+
+// free finds out early that the name is taken, before a server is looked at.
+func (c *upstreamAddCmd) free(ctx context.Context, b *app.Base, p store.Person) error {
+	mine, err := b.Store.Upstreams.ByOwner(ctx, p.ID)
+	for _, u := range mine {
+		if u.Slug == c.Name {
+			return fmt.Errorf("there is an upstream named %s already", c.Name)
+		}
+	}
+	return err
+}
+
+// fit finds flags that do not go together.
+func (c *upstreamAddCmd) fit() error {
+	ways := 0
+	for _, given := range []bool{c.URL != "", len(c.Command) > 0, c.Endpoint, c.Cloud != ""} {
+		if given {
+			ways++
+		}
+	}
+	switch {
+	case ways != 1:
+		return usagef("say how it is reached: --url URL, -- COMMAND, --endpoint or --cloud URL, and only one of them")
+	case c.URL == "" && (c.Token != "" || len(c.Header) > 0):
+		return usagef("--token and --header go with --url; give a command its secrets by --env")
+	case len(c.Command) == 0 && len(c.Env) > 0:
+		return usagef("--env goes with a command")
+	case c.Cloud == "" && len(c.Tools) > 0:
+		return usagef("--tools goes with --cloud; --set allow=… chooses among the tools of a server")
+	case c.Cloud != "" && len(c.Tools) == 0:
+		return usagef("--tools is missing: say which tools the service may call, such as --tools 'lamp_*'")
+	case c.Endpoint && len(c.Set) > 0:
+		return usagef("an endpoint has no settings; leave --set out")
+	}
+	return nil
+}
+
+func (c *upstreamAddCmd) settings(sh *shell) (kind string, s app.UpstreamSettings, err error) {
+	set, err := sh.pairs(c.Set)
+	if err != nil {
+		return "", nil, err
+	}
+	switch {
+	case c.Endpoint:
+		return app.UpstreamDialsIn, new(app.EndpointSettings), nil
+	case c.Cloud != "":
+		address, err := sh.value(c.Cloud)
+		if err != nil {
+			return "", nil, fmt.Errorf("--cloud: %w", err)
+		}
+		s := &app.CloudSettings{URL: address, Allow: c.Tools}
+		return app.UpstreamCloud, s, board.Assign(s, set)
+	}
+	m := &upstream.Settings{URL: c.URL}
+	if len(c.Command) > 0 {
+		m.Command, m.Args = c.Command[0], c.Command[1:]
+	}
+	if m.Token, err = sh.value(c.Token); err != nil {
+		return "", nil, fmt.Errorf("--token: %w", err)
+	}
+	if m.Headers, err = sh.headers(c.Header); err != nil {
+		return "", nil, err
+	}
+	if m.Env, err = sh.pairs(c.Env); err != nil {
+		return "", nil, err
+	}
+	return app.UpstreamMCP, m, board.Assign(m, set)
+}
+
+// headers reads headers given as "name: value".
+func (sh *shell) headers(texts []string) (map[string]string, error) {
+	headers := make(map[string]string, len(texts))
+	for _, text := range texts {
+		name, value, ok := strings.Cut(text, ":")
+		if name = strings.TrimSpace(name); !ok || name == "" {
+			return nil, usagef("--header has to look like 'X-API-Key: value'")
+		}
+		value, err := sh.value(strings.TrimSpace(value))
+		if err != nil {
+			return nil, fmt.Errorf("--header %s: %w", name, err)
+		}
+		headers[name] = value
+	}
+	return headers, nil
+}
+
+func (c *upstreamAddCmd) show(sh *shell, added upstreamAdded, where string) {
+	if added.Found != nil {
+		sh.showFound(added.Found)
+	}
+	switch added.Kind {
+	case app.UpstreamCloud:
+		sh.say(sayCloudAdded, c.Name, where, join(c.Tools), c.Name, c.again())
+	case app.UpstreamDialsIn:
+		sh.say(sayUpstreamAdded, c.Name, c.Name)
+		sh.say(sayEndpointURL)
+		sh.printf("  %s\n", added.URL)
+	default:
+		sh.say(sayUpstreamAdded, c.Name, c.Name)
+		sh.say(sayTakenUp)
+	}
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"patchbay/internal/app"
+	"patchbay/internal/plug/mcp/upstream"
+	"patchbay/internal/store"
+)
+
+type upstreamCheckCmd struct {
+	upstreamFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (upstreamCheckCmd) Help() string {
+	return `It connects to the server once, from here, and reads its list of tools. The exit code is 1 if that fails.
+
+Examples:
+
+    patchbay upstream check weather
+    patchbay upstream check weather --json`
+}
+
+// Run looks at the server.
+func (c *upstreamCheckCmd) Run(ctx context.Context, sh *shell) error {
+	return c.found(ctx, sh, func(b *app.Base, u store.Upstream) error {
+		s, err := b.ReadUpstream(u)
+		if err != nil {
+			return err
+		}
+		m, ok := s.(*upstream.Settings)
+		if !ok {
+			return fmt.Errorf("only a running server knows how %s is connected; see: patchbay upstream list%s", u.Slug, c.again())
+		}
+		owner, err := b.Store.People.ByID(ctx, u.Owner)
+		if err != nil {
+			return err
+		}
+		found, err := checkUpstream(ctx, sh, b, owner, u.Slug, m)
+		if err != nil {
+			return err
+		}
+		return sh.result(found, func() { sh.showFound(found) })
+	})
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"patchbay/internal/api"
+	"patchbay/internal/app"
+	"patchbay/internal/talk"
+)
+
+type upstreamListCmd struct {
+	dataFlags   `embed:""`
+	serverFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (upstreamListCmd) Help() string {
+	return `How their connections are is known only while a server runs.
+
+Examples:
+
+    patchbay upstream list
+    patchbay upstream list --json
+    patchbay upstream list --server https://board.example.org --key $KEY`
+}
+
+// Run lists the upstreams.
+func (c *upstreamListCmd) Run(ctx context.Context, sh *shell) error {
+	r, err := c.remote(sh)
+	if err != nil {
+		return err
+	}
+	if r != nil {
+		rows, err := r.upstreams(ctx)
+		if err != nil {
+			return err
+		}
+		return sh.upstreamTable(rows)
+	}
+	return c.with(ctx, sh, func(b *app.Base) error {
+		rows, _, err := localUpstreams(ctx, sh, b)
+		if err != nil {
+			return err
+		}
+		return sh.upstreamTable(rows)
+	})
+}
+
+var (
+	sayWhere       = talk.Say{Zh: "位置", En: "WHERE"}
+	sayToolCount   = talk.Say{Zh: "工具", En: "TOOLS"}
+	sayNoUpstreams = talk.Say{Zh: "还没有上游。接入一个工具服务器：patchbay upstream add --help", En: "There are no upstreams yet. Plug a server of tools in: patchbay upstream add --help"}
+	sayConnecting  = talk.Say{Zh: "连接中", En: "connecting"}
+	sayWaits       = talk.Say{Zh: "等待重试", En: "waiting"}
+	sayElsewhere   = talk.Say{Zh: "由另一实例连接", En: "by another instance"}
+	sayFailedState = talk.Say{Zh: "失败", En: "failed"}
+)
+
+func (sh *shell) upstreamTable(rows []api.Upstream) error {
+	if rows == nil {
+		rows = []api.Upstream{}
+	}
+	return sh.result(rows, func() {
+		if len(rows) == 0 {
+			sh.say(sayNoUpstreams)
+			return
+		}
+		var cells [][]string
+		for _, u := range rows {
+			cells = append(cells, []string{u.Slug, u.Kind, u.OwnerName, u.Where, sh.upstreamState(u.State), toolCount(u), u.Trouble})
+		}
+		sh.table([]talk.Say{sayName, sayKind, sayOwner, sayWhere, sayState, sayToolCount, {}}, cells)
+	})
+}
+
+// upstreamState is how the connection is, as far as is known.
+func (sh *shell) upstreamState(state string) string {
+	switch state {
+	case "":
+		return "–"
+	case api.UpstreamConnecting:
+		return sayConnecting.In(sh.lang)
+	case api.UpstreamReady:
+		return sayReady.In(sh.lang)
+	case api.UpstreamWaiting:
+		return sayWaits.In(sh.lang)
+	case api.UpstreamElsewhere:
+		return sayElsewhere.In(sh.lang)
+	case api.UpstreamFailed:
+		return sayFailedState.In(sh.lang)
+	}
+	return state
+}
+
+// toolCount is how many tools there are, as far as is known; + if there are more.
+func toolCount(u api.Upstream) string {
+	switch {
+	case u.State == "" || u.Kind == app.UpstreamCloud:
+		return "–"
+	case u.Cut:
+		return fmt.Sprintf("%d+", u.Tools)
+	}
+	return strconv.Itoa(u.Tools)
+}

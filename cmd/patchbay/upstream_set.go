@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+
+	"patchbay/internal/app"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+type upstreamSetCmd struct {
+	Name      string   `arg:"" help:"Name of the upstream."`
+	Set       []string `arg:"" name:"k=v" help:"Settings as name=value; name= takes a setting away, name=@FILE reads the value from a file."`
+	User      string   `help:"Whose upstream, if several people have one of that name." placeholder:"NAME"`
+	dataFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (upstreamSetCmd) Help() string {
+	return `A running server takes the change up within seconds, and connects anew. Lists are separated by commas; headers and env are JSON objects.
+
+Examples:
+
+    patchbay upstream set files deny=delete_file,move_file timeout=2m
+    patchbay upstream set weather token=@token.txt
+    patchbay upstream set weather allow= max_tools=200
+    patchbay upstream set xiaozhi 'allow=lamp_*,weather_now' most=16`
+}
+
+var sayUpstreamChanged = talk.Say{Zh: "上游 %s 已更新。", En: "The upstream %s is changed."}
+
+// Run changes the upstream.
+func (c *upstreamSetCmd) Run(ctx context.Context, sh *shell) error {
+	set, err := sh.pairs(c.Set)
+	if err != nil {
+		return err
+	}
+	f := upstreamFlags{Name: c.Name, User: c.User, dataFlags: c.dataFlags}
+	return f.found(ctx, sh, func(b *app.Base, u store.Upstream) error {
+		if err := b.ChangeUpstream(ctx, u, set); err != nil {
+			return err
+		}
+		return sh.result(u, func() { sh.say(sayUpstreamChanged, u.Slug) })
+	})
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"patchbay/internal/api"
+	"patchbay/internal/app"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+type upstreamShowCmd struct {
+	upstreamFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (upstreamShowCmd) Help() string {
+	return `Secrets are masked: tokens, headers, variables, and what stands behind the ? of an address.
+
+Examples:
+
+    patchbay upstream show files
+    patchbay upstream show files --json`
+}
+
+// upstreamView is everything about an upstream.
+type upstreamView struct {
+	api.Upstream
+	Settings map[string]json.RawMessage `json:"settings"` // secrets masked
+}
+
+// Run shows the upstream.
+func (c *upstreamShowCmd) Run(ctx context.Context, sh *shell) error {
+	return c.found(ctx, sh, func(b *app.Base, u store.Upstream) error {
+		rows, _, err := localUpstreams(ctx, sh, b)
+		if err != nil {
+			return err
+		}
+		v := upstreamView{Upstream: api.Upstream{Upstream: u}}
+		for _, row := range rows {
+			if row.Number == u.Number {
+				v.Upstream = row
+			}
+		}
+		if v.Settings, err = b.ShownUpstream(u); err != nil {
+			return err
+		}
+		return sh.result(v, func() { sh.showUpstream(v) })
+	})
+}
+
+var (
+	sayHeadUpstream = talk.Say{Zh: "上游 %s（%s，属于 %s）：%s", En: "Upstream %s (%s, of %s): %s"}
+	sayUpSince      = talk.Say{Zh: "自 %s 起", En: "since %s"}
+	sayItsServer    = talk.Say{Zh: "服务器：%s %s（MCP %s，%s）", En: "Its server: %s %s (MCP %s, %s)"}
+	sayItsTools     = talk.Say{Zh: "工具：%d 个", En: "Its tools: %d"}
+	sayNextTry      = talk.Say{Zh: "下次重试：%s", En: "It is tried again at %s"}
+	sayItsLines     = talk.Say{Zh: "\n命令最后的输出", En: "\nWhat the command said last"}
+	sayCloudCalls   = talk.Say{Zh: "这个服务可以调用 allow 里的工具。", En: "This service can call the tools of allow."}
+)
+
+func (sh *shell) showUpstream(v upstreamView) {
+	sh.say(sayHeadUpstream, v.Slug, v.Kind, v.OwnerName, sh.upstreamState(v.State))
+	if !v.Since.IsZero() {
+		sh.say(sayUpSince, sh.when(v.Since))
+	}
+	if v.Kind == app.UpstreamCloud {
+		sh.say(sayCloudCalls)
+	}
+	if v.Trouble != "" {
+		sh.printf("%s\n", troubleText(v.Trouble, v.Cause))
+	}
+	if !v.NextTry.IsZero() {
+		sh.say(sayNextTry, v.NextTry.Local().Format("15:04:05"))
+	}
+	if v.Protocol != "" {
+		sh.say(sayItsServer, plain(v.Server), plain(v.ServerVersion), v.Protocol, v.Transport)
+		sh.say(sayItsTools, v.Tools)
+		sh.showLeftOut(v.Hidden, v.Skipped, v.Cut)
+	}
+	if len(v.Settings) > 0 {
+		sh.say(sayHeadSettings)
+		for _, name := range slices.Sorted(maps.Keys(v.Settings)) {
+			sh.printf("  %s = %s\n", name, plainJSON(v.Settings[name]))
+		}
+	}
+	if len(v.Stderr) > 0 {
+		sh.say(sayItsLines)
+		for _, line := range v.Stderr {
+			sh.printf("  %s\n", plain(line))
+		}
+	}
+}

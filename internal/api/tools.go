@@ -1,0 +1,232 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"patchbay/internal/board"
+	"patchbay/internal/store"
+	"patchbay/internal/tool"
+)
+
+// The states of a [Tool].
+const (
+	ToolAllowed   = "allowed"
+	ToolDenied    = "denied"    // by its owner, or by the key that asks
+	ToolDangerous = "dangerous" // refused until its owner allows it by name
+)
+
+// Tool is a tool as /api/v1/tools lists it.
+type Tool struct {
+	Name        string `json:"name"`
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description"`
+	// Provider and Kind say where it is plugged in; ProviderName is for people.
+	Provider     string `json:"provider"`
+	ProviderName string `json:"provider_name,omitempty"`
+	Kind         string `json:"kind"`
+	// Owner is whose tool it is; empty: everybody's.
+	Owner     string `json:"owner,omitempty"`
+	OwnerName string `json:"owner_name,omitempty"`
+	// State is one of the Tool… of this package.
+	State string `json:"state"`
+	// ReadOnly says that it surely changes nothing.
+	ReadOnly bool `json:"read_only,omitempty"`
+	// Input and Output are its schemas, if they were asked for.
+	Input  json.RawMessage `json:"inputSchema,omitempty"`
+	Output json.RawMessage `json:"outputSchema,omitempty"`
+}
+
+// names are the people's names by id.
+func (s *Server) names(ctx context.Context) (map[string]string, error) {
+	people, err := s.Board.Store.People.All(ctx)
+	byID := make(map[string]string, len(people))
+	for _, p := range people {
+		byID[p.ID] = p.Name
+	}
+	return byID, err
+}
+
+// person finds whom a request names. Only admins name others. If it is false,
+// the caller has been told why.
+func (s *Server) person(w http.ResponseWriter, r *http.Request, c caller, name string) (store.Person, bool) {
+	p, err := s.Board.Store.People.ByName(r.Context(), name)
+	switch {
+	case err != nil && !errors.Is(err, store.ErrNotFound):
+		s.broken(w, r, err)
+	case !c.Admin && (err != nil || p.ID != c.Person):
+		fail(w, http.StatusForbidden, "a key with scope admin is needed to name somebody else")
+	case err != nil:
+		fail(w, http.StatusNotFound, fmt.Sprintf("there is nobody named %q", name))
+	default:
+		return p, true
+	}
+	return p, false
+}
+
+// about lists whom a request is about: whom it names, or who calls. The key of
+// this machine is about everybody if nobody is named.
+func (s *Server) about(w http.ResponseWriter, r *http.Request, c caller, name string) ([]store.Person, bool) {
+	if name != "" {
+		p, ok := s.person(w, r, c, name)
+		return []store.Person{p}, ok
+	}
+	var people []store.Person
+	var err error
+	if c.Person == "" {
+		people, err = s.Board.Store.People.All(r.Context())
+	} else {
+		people = make([]store.Person, 1)
+		people[0], err = s.Board.Store.People.ByID(r.Context(), c.Person)
+	}
+	if err != nil {
+		s.broken(w, r, err)
+		return nil, false
+	}
+	return people, true
+}
+
+// tools lists what is offered to a person, or to everybody. With ?name= it is
+// the tools of that name, and with that or ?schemas=true their schemas too.
+func (s *Server) tools(w http.ResponseWriter, r *http.Request, c caller) {
+	query := r.URL.Query()
+	people, ok := s.about(w, r, c, query.Get("user"))
+	if !ok {
+		return
+	}
+	name, schemas := query.Get("name"), query.Get("schemas") == "true"
+	out := []Tool{}
+	told := map[string]bool{}
+	for _, p := range people {
+		list, err := s.Board.Inventory(p.ID, c.Rules)
+		if err != nil {
+			s.broken(w, r, err)
+			return
+		}
+		for _, l := range list {
+			t := row(l, p, name != "" || schemas)
+			if name != "" && t.Name != name {
+				continue
+			}
+			// What is everybody's is listed once, unless somebody has decided about it.
+			if len(people) > 1 && l.Outlet().Owner == "" {
+				if key := t.Name + " " + t.State; told[key] {
+					continue
+				} else if t.State == unruled(l) {
+					told[key] = true
+				} else {
+					t.Owner, t.OwnerName = p.ID, p.Name
+				}
+			}
+			out = append(out, t)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Tool) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.OwnerName, b.OwnerName)) })
+	reply(w, map[string]any{"tools": out})
+}
+
+// unruled is the state of a tool about which nobody has decided.
+func unruled(l board.Listing) string {
+	if l.Dangerous {
+		return ToolDangerous
+	}
+	return ToolAllowed
+}
+
+func row(l board.Listing, p store.Person, schemas bool) Tool {
+	at := l.Outlet()
+	t := Tool{
+		Name: l.Name, Title: l.Title, Description: l.Description, Provider: at.ID, ProviderName: at.Title, Kind: at.Kind,
+		State: l.State, ReadOnly: l.OnlyReads(),
+	}
+	if at.Owner != "" {
+		t.Owner, t.OwnerName = p.ID, p.Name
+	}
+	if schemas {
+		t.Input, t.Output = l.Input, l.Output
+	}
+	return t
+}
+
+// ToolCall is the body of /api/v1/tools/{name}/call.
+type ToolCall struct {
+	Arguments json.RawMessage `json:"arguments,omitempty"` // an object
+	// User is for whom an admin calls.
+	User string `json:"user,omitempty"`
+}
+
+// ToolLine is one line of the answer of /api/v1/tools/{name}/call: how far the
+// work is, or the end.
+type ToolLine struct {
+	Progress *tool.Progress `json:"progress,omitempty"`
+	End      bool           `json:"end,omitempty"`
+	Result   *tool.Result   `json:"result,omitempty"`
+	Error    string         `json:"error,omitempty"` // what the caller is told
+	Code     tool.Code      `json:"code,omitempty"`
+	Cause    string         `json:"cause,omitempty"` // what the owner is told
+}
+
+const (
+	// maxToolCall bounds the arguments of a call, as at the doors for programs.
+	maxToolCall = 4 << 20
+	// lineLimit is how long a line may take to be written: who reads no more is
+	// taken for gone.
+	lineLimit = 10 * time.Second
+)
+
+// call calls a tool and streams how it goes, a JSON object a line.
+func (s *Server) call(w http.ResponseWriter, r *http.Request, c caller) {
+	var q ToolCall
+	// All of it is read, so that the server notices when the caller leaves.
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxToolCall))
+	if err != nil {
+		fail(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body may have %d MiB", maxToolCall>>20))
+		return
+	}
+	if len(body) > 0 && json.Unmarshal(body, &q) != nil {
+		fail(w, http.StatusBadRequest, `the body is not what is wanted: {"arguments":{…}}`)
+		return
+	}
+	people, ok := s.about(w, r, c, q.User)
+	if !ok {
+		return
+	}
+	if len(people) != 1 {
+		fail(w, http.StatusBadRequest, fmt.Sprintf("there are %d people; say for whom (user, or --user NAME)", len(people)))
+		return
+	}
+	who := board.Access{Rules: c.Rules, Caller: tool.Caller{
+		Person: people[0].ID, Key: c.Key, Only: c.Only, Door: "cli", Program: r.UserAgent(), Lang: string(lang(r)),
+	}}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("X-Accel-Buffering", "no")
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	lines := json.NewEncoder(w)
+	lines.SetEscapeHTML(false)
+	control := http.NewResponseController(w)
+	write := func(l ToolLine) {
+		control.SetWriteDeadline(time.Now().Add(lineLimit)) //nolint:errcheck // not every connection has one
+		if lines.Encode(l) != nil || control.Flush() != nil {
+			cancel() // nobody reads
+		}
+	}
+	res, err := s.Board.Call(ctx, who, r.PathValue("name"), &tool.Call{
+		Args: q.Arguments, Progress: func(p tool.Progress) { write(ToolLine{Progress: &p}) },
+	})
+	if err == nil && res.Need != nil {
+		err = tool.Fail(tool.Failed, "The tool asks back before it goes on, and nobody can be asked here.", nil)
+	}
+	last := ToolLine{End: true, Result: res}
+	if e := tool.AsError(err); e != nil {
+		last = ToolLine{End: true, Error: e.Told, Code: e.Code, Cause: e.Cause}
+	}
+	write(last)
+}

@@ -1,0 +1,76 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+// The states of an upstream in [UpstreamHealth].
+const (
+	UpstreamConnecting = "connecting"
+	UpstreamReady      = "ready"
+	UpstreamWaiting    = "waiting"   // the next try may well succeed
+	UpstreamFailed     = "failed"    // somebody has to do something; it is tried again nevertheless
+	UpstreamElsewhere  = "elsewhere" // another instance holds the connection
+)
+
+// UpstreamHealth is how the connection of an upstream is, for its owner.
+type UpstreamHealth struct {
+	// Where its far side is: an address without its query, or a command without
+	// its arguments; empty if it connects to us.
+	Where string `json:"where,omitempty"`
+	// State is one of the Upstream… of this package; empty: not known here.
+	State string    `json:"state,omitempty"`
+	Since time.Time `json:"since,omitzero"`
+	// Tools counts the tools that are offered, Hidden those that the settings leave
+	// out, Skipped those that cannot be used; Cut says that there are more than
+	// are taken over.
+	Tools   int  `json:"tools"`
+	Hidden  int  `json:"hidden,omitempty"`
+	Skipped int  `json:"skipped,omitempty"`
+	Cut     bool `json:"cut,omitempty"`
+	// Server is what it calls itself.
+	Server        string    `json:"server,omitempty"`
+	ServerVersion string    `json:"server_version,omitempty"`
+	Protocol      string    `json:"protocol,omitempty"`
+	Transport     string    `json:"transport,omitempty"`
+	NextTry       time.Time `json:"next_try,omitzero"`
+	// Trouble is what went wrong last. Cause and Stderr, which say more about this
+	// machine and its network, are for admins alone.
+	Trouble talk.Say `json:"-"`
+	Cause   string   `json:"cause,omitempty"`
+	Stderr  []string `json:"stderr,omitempty"`
+}
+
+// Upstream is an upstream as /api/v1/upstreams lists it.
+type Upstream struct {
+	store.Upstream
+	OwnerName string `json:"owner_name,omitempty"`
+	UpstreamHealth
+	Trouble string `json:"trouble,omitempty"`
+}
+
+func (s *Server) upstreams(w http.ResponseWriter, r *http.Request, c caller) {
+	rows, err := s.Board.Store.Upstreams.ByOwner(r.Context(), c.owner())
+	if err != nil {
+		s.broken(w, r, err)
+		return
+	}
+	people, err := s.names(r.Context())
+	if err != nil {
+		s.broken(w, r, err)
+		return
+	}
+	out := make([]Upstream, len(rows))
+	for i, u := range rows {
+		h := s.Upstream(u)
+		if !c.Admin {
+			h.Cause, h.Stderr = "", nil
+		}
+		out[i] = Upstream{Upstream: u, OwnerName: people[u.Owner], UpstreamHealth: h, Trouble: h.Trouble.In(lang(r))}
+	}
+	reply(w, map[string]any{"upstreams": out})
+}

@@ -1,0 +1,63 @@
+package app
+
+import (
+	"context"
+
+	"github.com/nats-io/nats.go"
+
+	"patchbay/internal/bus"
+	"patchbay/internal/plug/mcp"
+)
+
+// relay lets the MCP doors of several instances work as one.
+type relay struct{ bus *bus.Bus }
+
+// relayOn is a relay over the bus, or nil if no other instance can be on it.
+func relayOn(b *bus.Bus) mcp.Relay {
+	if b.Alone() {
+		return nil
+	}
+	return relay{b}
+}
+
+const (
+	relayPrefix = "pb.relay."
+	tellSubject = "pb.tell."
+)
+
+// Serve implements [mcp.Relay].
+func (r relay) Serve(name string, handle func([]byte) []byte) (func(), error) {
+	sub, err := r.bus.Subscribe(relayPrefix+name, func(m *nats.Msg) {
+		m.Respond(handle(m.Data)) //nolint:errcheck // the asker finds out by itself
+	})
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		sub.Unsubscribe() //nolint:errcheck // fails only when the bus is closed
+	}, nil
+}
+
+// Ask implements [mcp.Relay].
+func (r relay) Ask(ctx context.Context, name string, data []byte) ([]byte, error) {
+	m, err := r.bus.RequestWithContext(ctx, relayPrefix+name, data)
+	if err != nil {
+		return nil, err
+	}
+	return m.Data, nil
+}
+
+// Tell implements [mcp.Relay].
+func (r relay) Tell(data []byte) error {
+	return r.bus.Publish(tellSubject+r.bus.Instance, data)
+}
+
+// Hear implements [mcp.Relay].
+func (r relay) Hear(handle func([]byte)) error {
+	_, err := r.bus.Subscribe(tellSubject+"*", func(m *nats.Msg) {
+		if m.Subject != tellSubject+r.bus.Instance {
+			handle(m.Data)
+		}
+	})
+	return err
+}
