@@ -39,7 +39,6 @@ var standsOn = map[string][]string{
 
 	// Only app knows everything.
 	"app": append([]string{"account", "api", "board", "plug"}, ground...),
-
 }
 
 const inside = "patchbay/internal/"
