@@ -16,6 +16,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/board"
 	"patchbay/internal/board/boardtest"
+	"patchbay/internal/observe"
 	"patchbay/internal/tool"
 )
 
@@ -58,7 +59,7 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	mux.HandleFunc("GET /mcp/rokid/sse", r.server.ServeRokid)
 	mux.HandleFunc("POST /messages", r.server.ServeRokidMessages)
 	mux.HandleFunc("POST /messages/", r.server.ServeRokidMessages)
-	web := httptest.NewServer(mux)
+	web := httptest.NewServer(observe.Requests(o.mcp.Logger, o.mcp.Registerer, mux)) // as the program has it
 	r.url = web.URL
 	t.Cleanup(func() {
 		r.server.Drain()

@@ -123,22 +123,12 @@ func Conformance(t *testing.T, url, requirements string) {
 		t.Fatal(err)
 	}
 
-	folder := t.TempDir()
-	baseline := filepath.Join(folder, "baseline.yml")
-	if err := os.WriteFile(baseline, []byte("server: []\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	results := filepath.Join(folder, "results")
-	ctx, cancel := context.WithTimeout(t.Context(), suiteLimit)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, node, filepath.Join(suite, "dist", "index.js"), "server",
-		"--url", url, "--requirements", requirements, "--expected-failures", baseline, "-o", results)
-	cmd.WaitDelay = time.Second
-	out, err := cmd.CombinedOutput()
-
-	run, jerr := judge(results, required)
-	if jerr != nil {
-		t.Error(jerr)
+	run, out, err := runSuite(t, node, suite, url, requirements, required)
+	if err != nil && t.Context().Err() == nil {
+		// Some scenarios want an answer within half a second, which a machine that
+		// is busy with other tests may miss once.
+		t.Logf("the suite is run again; at first: %q", run.bad)
+		run, out, err = runSuite(t, node, suite, url, requirements, required)
 	}
 	for _, line := range run.notes {
 		t.Log("not required: ", line)
@@ -153,6 +143,28 @@ func Conformance(t *testing.T, url, requirements string) {
 		t.Errorf("the suite is content although %d checks failed", len(run.bad))
 	}
 	t.Logf("%s: %d checks passed and %d failed in %d required scenarios", requirements, run.passed, len(run.bad), len(required))
+}
+
+// runSuite runs the suite once.
+func runSuite(t *testing.T, node, suite, url, requirements string, required []string) (outcome, []byte, error) {
+	t.Helper()
+	folder := t.TempDir()
+	baseline := filepath.Join(folder, "baseline.yml")
+	if err := os.WriteFile(baseline, []byte("server: []\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	results := filepath.Join(folder, "results")
+	ctx, cancel := context.WithTimeout(t.Context(), suiteLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, node, filepath.Join(suite, "dist", "index.js"), "server",
+		"--url", url, "--requirements", requirements, "--expected-failures", baseline, "-o", results)
+	cmd.WaitDelay = time.Second
+	out, err := cmd.CombinedOutput()
+	run, jerr := judge(results, required)
+	if jerr != nil {
+		t.Error(jerr)
+	}
+	return run, out, err
 }
 
 // requirementsOf reads the scenarios that a server must pass: the list below
