@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -263,14 +264,30 @@ func cableHealth(cable *eyeclaw.Server, bot store.Bot) api.Health {
 // openBots finds out whether there is a bot that anybody may ask through the
 // older MCP door.
 func openBots(b *Base) func(context.Context) (bool, error) {
+	var mu sync.Mutex
+	var known bool
+	var until time.Time
 	return func(ctx context.Context) (bool, error) {
-		list, err := b.Store.Bots.ByOwner(ctx, "")
-		for _, bot := range list {
-			var s bots.Settings
-			if err := b.Registry.Settings(bot, &s); err == nil && s.MCPOpen {
-				return true, nil
-			}
+		mu.Lock()
+		defer mu.Unlock()
+		if time.Now().Before(until) {
+			return known, nil // strangers must not keep the database busy
 		}
-		return false, err
+		open, err := anyOpen(ctx, b)
+		if err == nil {
+			known, until = open, time.Now().Add(time.Second)
+		}
+		return open, err
 	}
+}
+
+func anyOpen(ctx context.Context, b *Base) (bool, error) {
+	list, err := b.Store.Bots.ByOwner(ctx, "")
+	for _, bot := range list {
+		var s bots.Settings
+		if err := b.Registry.Settings(bot, &s); err == nil && s.MCPOpen {
+			return true, nil
+		}
+	}
+	return false, err
 }

@@ -17,12 +17,19 @@ const (
 	auditDelay = 50 * time.Millisecond
 )
 
+// maxArgsKept bounds the arguments in a row, in bytes.
+const maxArgsKept = 16 << 10
+
 // audit writes down calls, many at a time.
 type audit struct {
 	board *Board
 	queue chan auditEntry
 	stop  chan struct{}
 	done  chan struct{}
+
+	// the batch that is being collected, and who waits for it; run's alone
+	rows    []store.Call
+	waiting []chan struct{}
 }
 
 type auditEntry struct {
@@ -68,12 +75,14 @@ func (a *audit) run() {
 	for {
 		select {
 		case e := <-a.queue:
-			a.flush(a.gather(e))
+			a.gather(e)
+			a.flush()
 		case <-a.stop:
 			for {
 				select {
 				case e := <-a.queue:
-					a.flush(a.gather(e))
+					a.gather(e)
+					a.flush()
 				default:
 					return
 				}
@@ -82,49 +91,50 @@ func (a *audit) run() {
 	}
 }
 
+func (a *audit) take(e auditEntry) {
+	a.rows = append(a.rows, e.row)
+	if e.written != nil {
+		a.waiting = append(a.waiting, e.written)
+	}
+}
+
 // gather collects rows until the batch is full, somebody waits for one and there
 // are no more at the moment, or the delay is over.
-func (a *audit) gather(first auditEntry) []auditEntry {
-	batch := []auditEntry{first}
-	waiting := first.written != nil
+func (a *audit) gather(first auditEntry) {
+	a.take(first)
 	timer := time.NewTimer(auditDelay)
 	defer timer.Stop()
-	for len(batch) < auditBatch {
-		if waiting {
+	for len(a.rows) < auditBatch {
+		if len(a.waiting) > 0 {
 			select {
 			case e := <-a.queue:
-				batch = append(batch, e)
+				a.take(e)
 				continue
 			default:
-				return batch
+				return
 			}
 		}
 		select {
 		case e := <-a.queue:
-			batch = append(batch, e)
-			waiting = e.written != nil
+			a.take(e)
 		case <-timer.C:
-			return batch
+			return
 		case <-a.stop:
-			return batch
+			return
 		}
 	}
-	return batch
 }
 
-func (a *audit) flush(batch []auditEntry) {
-	rows := make([]store.Call, len(batch))
-	for i, e := range batch {
-		rows[i] = e.row
-	}
+func (a *audit) flush() {
 	ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
 	defer cancel()
-	if err := a.board.Store.Calls.Add(ctx, rows); err != nil {
-		a.board.Logger.Error("calls are missing in the audit trail", "calls", len(rows), "first", rows[0].ID, "error", err)
+	if err := a.board.Store.Calls.Add(ctx, a.rows); err != nil {
+		a.board.Logger.Error("calls are missing in the audit trail", "calls", len(a.rows), "first", a.rows[0].ID, "error", err)
 	}
-	for _, e := range batch {
-		if e.written != nil {
-			close(e.written)
-		}
+	for _, written := range a.waiting {
+		close(written)
 	}
+	clear(a.rows)
+	clear(a.waiting)
+	a.rows, a.waiting = a.rows[:0], a.waiting[:0]
 }

@@ -191,7 +191,7 @@ func (b *Board) record(o *Offered, name string, rules Rules, c *tool.Call, res *
 		}
 	}
 	if rules.KeepArgs || b.KeepArgs {
-		row.Args = string(bytes.ToValidUTF8(c.Args, nil))
+		row.Args = clip(string(c.Args), maxArgsKept)
 	}
 	b.metrics.call(row, kind)
 	b.audit.add(row, ran && !o.OnlyReads())

@@ -68,6 +68,12 @@ func newListener(emit talk.Emit) *listener {
 // errTooLate ends a bot that nobody has been waiting for for too long.
 var errTooLate = fmt.Errorf("%w, and the answer did not come in time to be told later", talk.ErrHungUp)
 
+// maxAnswer bounds an answer, in bytes: a bot that never ends must not fill the
+// memory, whether somebody still listens or not.
+const maxAnswer = 8 << 20
+
+var errEndless = fmt.Errorf("the answer is longer than %d bytes", maxAnswer)
+
 // errNobody ends a bot that still emits after its run is over.
 var errNobody = errors.New("the turn is over")
 
@@ -132,6 +138,9 @@ func (r *run) emit(e talk.Event) error {
 	r.heard = now
 	if !r.wanted(&e) {
 		return nil
+	}
+	if r.bytes+int64(len(e.Text)) > maxAnswer {
+		return errEndless
 	}
 	if e.Kind == talk.KindNote {
 		r.noted = now

@@ -271,7 +271,7 @@ func (c *cloud) connect(ctx context.Context, lease string) talk.Say {
 	keeping.Go(func() { c.keepLease(ctx, lease, stop) })
 	who := caller{access: board.Access{
 		Caller: tool.Caller{Person: c.Owner, Key: c.ID, Door: doorSocket, Program: c.Slug},
-		Rules:  board.Rules{Allow: c.Allow, Deny: c.Deny, Dangerous: c.Allow}.String(),
+		Rules:  board.Rules{Allow: c.Allow, Deny: c.Deny}.String(),
 	}}
 	err = c.clouds.Server.serveConn(ctx, conn, who, dialect{
 		door: doorSocket, most: orElse(c.Most, cloudTools), resultBytes: orElse(c.ResultBytes, cloudResult),

@@ -218,7 +218,7 @@ func (s *Server) again(l *listener) (board.Access, bool) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.access.Rules = p.Key.Rules
+	l.access.Rules = newCaller(p, l.access.Door, hash).access.Rules
 	return l.access, true
 }
 

@@ -426,7 +426,11 @@ type caller struct {
 }
 
 func newCaller(p account.Principal, door, hash string) caller {
+	rules := p.Key.Rules
+	if p.Key.Bot != 0 {
+		rules = narrow(rules, botTools) // it opens one bot, and nothing else
+	}
 	return caller{board.Access{Caller: tool.Caller{
 		Person: p.Person.ID, Key: p.Key.ID, Only: p.Key.Bot, Door: door, Lang: p.Person.Lang,
-	}, Rules: p.Key.Rules}, hash}
+	}, Rules: rules}, hash}
 }
