@@ -25,7 +25,7 @@ var standsOn = map[string][]string{
 	"bus": nil, "config": nil, "fetch": nil, "jsonrpc": nil, "observe": nil, "qr": nil, "seal": nil, "store": nil, "talk": nil, "tool": nil,
 
 	"account": {"seal", "store"},
-	"board":   {"account", "bus", "seal", "store", "talk", "tool"}, // and no plug
+	"board":   {"account", "bus", "jsonrpc", "seal", "store", "talk", "tool"}, // and no plug
 	"api":     {"account", "board", "fetch", "observe", "seal", "store", "talk", "tool"},
 
 	// A plug knows the board and the vocabulary, and no other plug.

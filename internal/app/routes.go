@@ -16,6 +16,7 @@ import (
 // doors are what answers at the addresses that routes lists.
 type doors struct {
 	lingzhu, cable, media, api, metrics, ready http.Handler
+	endpoint                                   http.Handler
 	mcp                                        *mcp.Server
 	version                                    string
 }
@@ -31,6 +32,8 @@ func routes(d doors) *http.ServeMux {
 	mux.HandleFunc("GET /mcp/sse", d.mcp.ServeSSE)
 	mux.HandleFunc("POST /mcp/messages", d.mcp.ServeMessages)
 	mux.HandleFunc("GET /mcp_endpoint/call/", d.mcp.ServeSocket)
+	mux.Handle("GET /mcp_endpoint/mcp", d.endpoint)
+	mux.Handle("GET /mcp_endpoint/mcp/{$}", d.endpoint)
 	mux.HandleFunc("GET /mcp/rokid/sse", d.mcp.ServeRokid)
 	mux.HandleFunc("POST /messages", d.mcp.ServeRokidMessages)
 	mux.HandleFunc("POST /messages/", d.mcp.ServeRokidMessages)

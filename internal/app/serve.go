@@ -86,7 +86,8 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		Store: base.Store, Registry: base.Registry, Bus: messages, Logger: log, Registerer: registry,
 		FirstPiece: c.Turn.FirstPiece, Idle: c.Turn.Idle, Late: c.Turn.Late, Grace: c.Turn.Grace,
 		Turns: c.Limits.Turns, History: c.History.Turns, MediaLife: c.Media.Keep, KeepContent: c.Trace.Content,
-		Calls: c.Limits.Calls, CallRate: c.Limits.CallRate, KeepArgs: c.Audit.Args,
+		Installation: installation(base),
+		Calls:        c.Limits.Calls, CallRate: c.Limits.CallRate, KeepArgs: c.Audit.Args,
 	})
 	if err != nil {
 		return err
@@ -132,13 +133,17 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		Sessions: c.MCP.Sessions, PerKey: c.MCP.SessionsOfKey, Idle: c.MCP.Idle, OpenBots: openBots(base), Relay: relayOn(messages),
 	})
 	defer programs.Close()
-	servers := upstream.New(upstream.Options{
+	servers, err := newServers(upstream.Options{
 		Plug: plugUpstream(hub, log), Logger: log, Registerer: registry, Dial: photos.Dial, Version: o.Version,
-	})
+	}, messages)
+	if err != nil {
+		return err
+	}
 	defer servers.Close()
 	clouds := newClouds(base, programs, messages.Instance, photos.Dial)
 	defer clouds.Close()
-	if err := hub.OnTools(ctx, reconcile(base, servers, clouds, log)); err != nil {
+	refresh := reconcile(base, servers, clouds, log)
+	if err := hub.OnTools(ctx, refresh); err != nil {
 		return err
 	}
 
@@ -146,7 +151,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		Board: hub, Accounts: base.Accounts, Guard: guard, Logger: log, Address: addresses.Of, Version: o.Version,
 		Health:     func(bot store.Bot) api.Health { return cableHealth(cable, bot) },
 		Disconnect: hub.Unplug,
-		Upstream:   upstreamHealth(base, servers, clouds),
+		Upstream:   upstreamHealth(base, hub, servers, clouds),
 	})
 	if err != nil {
 		return err
@@ -156,7 +161,8 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	ready.Store(true)
 	mux := routes(doors{
 		lingzhu: glasses, cable: cable, media: http.HandlerFunc(hub.ServeMedia), api: control, mcp: programs,
-		metrics: metricsHandler(c, registry, control, addresses), ready: readiness(&ready, base.Store, messages), version: o.Version,
+		endpoint: &endpoint{base: base, servers: servers, refresh: refresh, guard: guard, log: log, address: addresses.Of},
+		metrics:  metricsHandler(c, registry, control, addresses), ready: readiness(&ready, base.Store, messages), version: o.Version,
 	})
 	server := &http.Server{
 		Handler:           observe.Requests(log, registry, mux),

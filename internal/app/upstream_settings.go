@@ -125,7 +125,7 @@ func (b *Base) ShownUpstream(u store.Upstream) (map[string]json.RawMessage, erro
 		}
 	}
 	if text := shown["url"]; text != nil {
-		shown["url"], _ = json.Marshal(maskedURL(s)) //nolint:errchkjson // a text
+		shown["url"], _ = json.Marshal(maskedURL(s))
 	}
 	return shown, nil
 }
@@ -139,7 +139,7 @@ func mask(raw json.RawMessage) json.RawMessage {
 	for name := range values {
 		values[name] = masked
 	}
-	text, _ := json.Marshal(values) //nolint:errchkjson // texts only
+	text, _ := json.Marshal(values)
 	return text
 }
 
@@ -171,11 +171,14 @@ func (b *Base) CheckUpstream(ctx context.Context, owner store.Person, slug strin
 }
 
 // upstreamHealth tells how the connection of an upstream is.
-func upstreamHealth(b *Base, servers *upstream.Manager, clouds *mcp.Clouds) func(store.Upstream) api.UpstreamHealth {
+func upstreamHealth(b *Base, hub *board.Board, servers *upstream.Manager, clouds *mcp.Clouds) func(store.Upstream) api.UpstreamHealth {
 	return func(u store.Upstream) api.UpstreamHealth {
 		var h api.UpstreamHealth
 		if s, ok := servers.Status(OutletOf(u)); ok {
 			h = serverHealth(s)
+			if n := offeredElsewhere(hub, u, s); n > 0 {
+				h = api.UpstreamHealth{State: api.UpstreamElsewhere, Tools: n}
+			}
 		} else if s, ok := clouds.Status(OutletOf(u)); ok {
 			h = cloudHealth(s)
 		}

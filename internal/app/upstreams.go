@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
+	"sync"
 	"time"
 
 	"patchbay/internal/account"
@@ -99,13 +100,16 @@ func (b *Base) sealed(settings any) (json.RawMessage, error) {
 	return json.Marshal(b.Box.Seal(string(plain)))
 }
 
+// installation tells this installation from others; it gives nothing away.
+func installation(b *Base) string { return b.Box.MAC("installation")[:16] }
+
 // OutletOf is the id of the outlet that an upstream is plugged into.
 func OutletOf(u store.Upstream) string { return "upstream:" + strconv.FormatInt(u.Number, 10) }
 
 // plugUpstream plugs a tool server in.
 func plugUpstream(hub *board.Board, log *slog.Logger) func(upstream.Spec, tool.Provider) upstream.Socket {
 	return func(s upstream.Spec, p tool.Provider) upstream.Socket {
-		socket, err := hub.Plug(board.Outlet{ID: s.ID, Owner: s.Owner, Slug: s.Slug, Kind: "upstream", Title: s.Title}, p)
+		socket, err := hub.Plug(board.Outlet{ID: s.ID, Owner: s.Owner, Slug: s.Slug, Kind: "upstream", Title: s.Title, Held: s.DialsIn}, p)
 		if err != nil {
 			log.Error("the tools of an upstream cannot be offered", "upstream", s.ID, "error", err)
 			return noSocket{}
@@ -121,9 +125,12 @@ func (noSocket) Offer([]tool.Tool) {}
 func (noSocket) Unplug()           {}
 
 // reconcile makes what is connected what the database says, again each time that
-// changes.
+// changes. It may be called by many goroutines at once: what was read last counts.
 func reconcile(b *Base, servers *upstream.Manager, clouds *mcp.Clouds, log *slog.Logger) func(context.Context) error {
+	var one sync.Mutex
 	return func(ctx context.Context) error {
+		one.Lock()
+		defer one.Unlock()
 		people, err := b.Store.People.All(ctx)
 		if err != nil {
 			return err
@@ -140,8 +147,11 @@ func reconcile(b *Base, servers *upstream.Manager, clouds *mcp.Clouds, log *slog
 		var services []mcp.Cloud
 		for _, u := range rows {
 			switch u.Kind {
-			case UpstreamMCP:
-				s := upstream.Spec{ID: OutletOf(u), Slug: u.Slug, Title: u.Slug, Owner: u.Owner, Version: u.Version, Guarded: !admin[u.Owner]}
+			case UpstreamMCP, UpstreamDialsIn:
+				s := upstream.Spec{
+					ID: OutletOf(u), Slug: u.Slug, Title: u.Slug, Owner: u.Owner, Version: u.Version,
+					Guarded: !admin[u.Owner], DialsIn: u.Kind == UpstreamDialsIn,
+				}
 				if err = b.UpstreamSettings(u, &s.Settings); err == nil {
 					specs = append(specs, s)
 				}

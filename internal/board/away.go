@@ -247,7 +247,7 @@ func (x *exchanger) fetch(instance string, h held) {
 		delete(c.away[instance], h.ID) // the next announcement begins anew
 		return
 	}
-	named, _ := name(h.Outlet, &farPlace{x, instance, h.ID}, tools)
+	named, _ := c.name(h.Outlet, &farPlace{x, instance, h.ID}, tools)
 	a.offer = &offer{Outlet: h.Outlet, tools: named}
 	c.publish()
 }

@@ -40,6 +40,10 @@ type Options struct {
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 
+	// Installation is the same for all instances of an installation, and of no
+	// other.
+	Installation string
+
 	FirstPiece time.Duration // how long an asker waits for the first piece; 0: 55 s
 	Idle       time.Duration // … and for each next one; 0: 60 s
 	Late       time.Duration // how long a bot may go on when nobody waits; 0: 10 min
@@ -117,7 +121,7 @@ func New(o Options) (*Board, error) {
 		metrics: newMetrics(o.Registerer, func() float64 { return float64(len(places)) }),
 		places:  places,
 		calls:   make(chan struct{}, o.Calls),
-		catalog: newCatalog(o.Logger),
+		catalog: newCatalog(o.Logger, o.Installation),
 		rates:   &rates{perMinute: o.CallRate, each: map[string]*bucket{}},
 		runs:    map[[32]byte]*run{},
 		built:   map[int64]built{},

@@ -86,7 +86,9 @@ type Socket struct {
 // catalog knows everything that offers tools. Readers take the snapshot; there is
 // one writer at a time.
 type catalog struct {
-	log  logger
+	log          logger
+	installation string
+
 	mu   sync.Mutex
 	here map[string]*Socket          // by outlet id
 	away map[string]map[string]*away // instance → outlet id
@@ -111,8 +113,8 @@ type snapshot struct {
 	kept    atomic.Int64
 }
 
-func newCatalog(log logger) *catalog {
-	c := &catalog{log: log, here: map[string]*Socket{}, away: map[string]map[string]*away{}, watchers: map[chan struct{}]bool{}}
+func newCatalog(log logger, installation string) *catalog {
+	c := &catalog{log: log, installation: installation, here: map[string]*Socket{}, away: map[string]map[string]*away{}, watchers: map[chan struct{}]bool{}}
 	c.snapshot.Store(&snapshot{})
 	return c
 }
@@ -145,7 +147,7 @@ func (b *Board) Plug(o Outlet, p tool.Provider) (*Socket, error) {
 
 // Offer says which tools the provider has from now on.
 func (s *Socket) Offer(tools []tool.Tool) {
-	named, twins := name(s.outlet, s.provider, tools)
+	named, twins := s.catalog.name(s.outlet, s.provider, tools)
 	for _, t := range twins {
 		s.catalog.log.Warn("a tool is left out, since another of the same provider has its name", "provider", s.outlet.ID, "tool", t)
 	}

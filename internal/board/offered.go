@@ -18,8 +18,9 @@ type Offered struct {
 	// tool's name, as [A-Za-z0-9_-] of 64 at most, which is what models take.
 	Name string
 	tool.Tool
-	outlet Outlet
-	at     place
+	outlet       Outlet
+	at           place
+	installation string
 
 	list     sync.Once
 	listed   []byte
@@ -62,7 +63,7 @@ func hash8(name string) string {
 // name gives the tools of an outlet their full names. When two have the same,
 // those that are not spelt exactly so get a hash; twins that still are the same
 // are left out.
-func name(o Outlet, at place, tools []tool.Tool) (named []*Offered, twins []string) {
+func (c *catalog) name(o Outlet, at place, tools []tool.Tool) (named []*Offered, twins []string) {
 	count := map[string]int{}
 	for _, t := range tools {
 		count[fullName(o.Slug, t.Name)]++
@@ -78,7 +79,7 @@ func name(o Outlet, at place, tools []tool.Tool) (named []*Offered, twins []stri
 			continue
 		}
 		taken[full] = true
-		named = append(named, &Offered{Name: full, Tool: t, outlet: o, at: at})
+		named = append(named, &Offered{Name: full, Tool: t, outlet: o, at: at, installation: c.installation})
 	}
 	return named, twins
 }
@@ -126,20 +127,30 @@ func (o *Offered) Listed() []byte {
 	return o.listed
 }
 
-// meta is the tool's own, and where it comes from if its name does not say it.
+// MetaVia is where a tool's _meta lists the installations of Patchbay that it came
+// through, so that none takes over its own tools again.
+const MetaVia = "patchbay/via"
+
+// meta is the tool's own, the way it came, and where it is from if its name does
+// not say it.
 func (o *Offered) meta() json.RawMessage {
-	if o.outlet.Slug == "" {
-		return o.Meta
-	}
 	all := map[string]json.RawMessage{}
-	if json.Unmarshal(o.Meta, &all) != nil {
+	if json.Unmarshal(o.Meta, &all) != nil || all == nil {
 		all = map[string]json.RawMessage{} // there is none, or it is no object
 	}
-	all["patchbay/provider"], _ = json.Marshal(o.outlet.ID)
-	all["patchbay/tool"], _ = json.Marshal(o.Tool.Name)
-	text, err := json.Marshal(all)
+	var via []string
+	json.Unmarshal(all[MetaVia], &via) //nolint:errcheck // what is no list is none
+	all[MetaVia] = encoded(append(via, o.installation))
+	if o.outlet.Slug != "" {
+		all["patchbay/provider"], all["patchbay/tool"] = encoded(o.outlet.ID), encoded(o.Tool.Name)
+	}
+	return encoded(all)
+}
+
+func encoded(v any) json.RawMessage {
+	text, err := json.Marshal(v)
 	if err != nil {
-		return nil
+		return nil // raw JSON of a provider that is none
 	}
 	return text
 }

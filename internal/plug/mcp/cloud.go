@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -271,13 +273,18 @@ func (c *cloud) connect(ctx context.Context, lease string) talk.Say {
 	keeping.Go(func() { c.keepLease(ctx, lease, stop) })
 	who := caller{access: board.Access{
 		Caller: tool.Caller{Person: c.Owner, Key: c.ID, Door: doorSocket, Program: c.Slug},
-		Rules:  board.Rules{Allow: c.Allow, Deny: c.Deny}.String(),
+		Rules:  board.Rules{Allow: c.Allow, Deny: c.Deny, Dangerous: exact(c.Allow)}.String(),
 	}}
 	err = c.clouds.Server.serveConn(ctx, conn, who, dialect{
 		door: doorSocket, most: orElse(c.Most, cloudTools), resultBytes: orElse(c.ResultBytes, cloudResult),
 	})
 	c.log().Info("a cloud's connection has ended", "reason", closeReason(err))
 	return sayCloudEnded
+}
+
+// exact are the patterns that are names: who names a dangerous tool means it.
+func exact(patterns []string) []string {
+	return slices.DeleteFunc(slices.Clone(patterns), func(p string) bool { return strings.Contains(p, "*") })
 }
 
 func orElse(n, otherwise int) int {

@@ -1,0 +1,157 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"patchbay/internal/account"
+	"patchbay/internal/board"
+	"patchbay/internal/bus"
+	"patchbay/internal/plug/mcp/upstream"
+	"patchbay/internal/seal"
+	"patchbay/internal/store"
+)
+
+// endpoint is the door for tool servers that connect to us and are called by that
+// connection, as they know it from XiaoZhi's cloud: a WebSocket, with the token
+// that an upstream got when it was added.
+type endpoint struct {
+	base    *Base
+	servers *upstream.Manager
+	// refresh makes the servers that are known those of the database.
+	refresh func(context.Context) error
+	guard   *account.Guard
+	log     *slog.Logger
+	address func(*http.Request) netip.Addr
+}
+
+// ServeHTTP is /mcp_endpoint/mcp/?token=…; the token can come as a bearer token
+// too.
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// A token may be newer than what this instance has seen of the database.
+	for known := false; ; known = true {
+		u, err := e.find(r)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			e.refuse(w, r)
+			return
+		case err != nil:
+			e.later(w, r, err)
+			return
+		}
+		err = e.servers.Accept(w, r, OutletOf(u), u.Version)
+		switch {
+		case errors.Is(err, upstream.ErrTooOften):
+			e.log.WarnContext(r.Context(), "a tool server connects too often; perhaps two of them share a token", "upstream", u.Slug, "address", e.address(r))
+			w.Header().Set("Retry-After", "10")
+			http.Error(w, "too many connections in a short time", http.StatusTooManyRequests)
+			return
+		case !errors.Is(err, upstream.ErrNoUpstream):
+			return // it is served, or was answered
+		case known:
+			e.later(w, r, err)
+			return
+		}
+		if err := e.refresh(r.Context()); err != nil {
+			e.later(w, r, err)
+			return
+		}
+	}
+}
+
+// find finds out whose token a request shows.
+func (e *endpoint) find(r *http.Request) (store.Upstream, error) {
+	token := r.URL.Query().Get("token")
+	if kind, secret, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(kind, "Bearer") {
+		token = strings.TrimSpace(secret)
+	}
+	if token == "" {
+		return store.Upstream{}, store.ErrNotFound
+	}
+	u, err := e.base.Store.Upstreams.ByTokenHash(r.Context(), seal.Hash(token))
+	if err == nil && u.Kind != UpstreamDialsIn {
+		err = store.ErrNotFound
+	}
+	return u, err
+}
+
+// refuse turns away who shows no token that is known.
+func (e *endpoint) refuse(w http.ResponseWriter, r *http.Request) {
+	from := e.address(r)
+	tooMany := e.guard.Refuse(from)
+	e.log.WarnContext(r.Context(), "the token of a tool server was refused", "address", from)
+	if tooMany {
+		w.Header().Set("Retry-After", "60")
+		http.Error(w, "too many refused tokens from this address; wait a minute", http.StatusTooManyRequests)
+		return
+	}
+	w.Header().Set("WWW-Authenticate", `Bearer realm="patchbay"`)
+	http.Error(w, "the token of an upstream is needed, as ?token=… or as Authorization: Bearer …", http.StatusUnauthorized)
+}
+
+// later asks to come back, for a reason that is not the caller's business.
+func (e *endpoint) later(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() == nil {
+		e.log.ErrorContext(r.Context(), "a tool server could not be let in", "error", err)
+	}
+	w.Header().Set("Retry-After", "2")
+	http.Error(w, "not now; try again in a moment", http.StatusServiceUnavailable)
+}
+
+// arrivalSubject is where instances tell that a tool server has connected to them.
+const arrivalSubject = "pb.endpoint"
+
+// arrival says which instance a tool server has connected to.
+type arrival struct {
+	Instance string `json:"i"`
+	Upstream string `json:"u"`
+}
+
+// newServers makes the keeper of tool servers. One that connects to us is at one
+// instance at a time, the one that it came to last: on the others the connection
+// may be broken without their knowing. Should two of the same token arrive at two
+// instances in the same moment, both are closed, and have to come again.
+func newServers(o upstream.Options, messages *bus.Bus) (*upstream.Manager, error) {
+	o.Arrived = func(s upstream.Spec) {
+		text, err := json.Marshal(arrival{messages.Instance, s.ID})
+		if err == nil {
+			err = messages.Publish(arrivalSubject, text)
+		}
+		if err != nil {
+			o.Logger.Warn("other instances were not told where a tool server is", "upstream", s.Slug, "error", err)
+		}
+	}
+	servers := upstream.New(o)
+	_, err := messages.Subscribe(arrivalSubject, func(m *nats.Msg) { // ends with the bus
+		var a arrival
+		if json.Unmarshal(m.Data, &a) == nil && a.Instance != messages.Instance {
+			servers.Moved(a.Upstream)
+		}
+	})
+	return servers, err
+}
+
+// offeredElsewhere counts the tools of a server that connects to us which another
+// instance offers. It is 0 if the server is here, given how it is here.
+func offeredElsewhere(hub *board.Board, u store.Upstream, here upstream.Status) (n int) {
+	if u.Kind != UpstreamDialsIn || here.State == upstream.Ready || here.Tools > 0 {
+		return 0
+	}
+	list, err := hub.Inventory(u.Owner, "")
+	if err != nil {
+		return 0
+	}
+	for _, t := range list {
+		if t.Outlet().ID == OutletOf(u) {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,358 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"patchbay/internal/account"
+	"patchbay/internal/api"
+	"patchbay/internal/board"
+	"patchbay/internal/board/boardtest"
+	"patchbay/internal/bus/bustest"
+	"patchbay/internal/observe"
+	"patchbay/internal/plug/mcp"
+	"patchbay/internal/plug/mcp/sim"
+	"patchbay/internal/plug/mcp/upstream"
+	"patchbay/internal/store"
+	"patchbay/internal/tool"
+)
+
+const soon = 15 * time.Second
+
+// instance is one server, as far as tool servers that connect matter.
+type instance struct {
+	*boardtest.Rig
+	base    *Base
+	servers *upstream.Manager
+	refresh func(context.Context) error
+	url     string
+	log     *lines
+}
+
+// lines keeps a log.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+func newInstance(t *testing.T, o boardtest.Options) *instance {
+	t.Helper()
+	i := &instance{Rig: boardtest.New(t, o), log: &lines{}}
+	log := slog.New(slog.NewTextHandler(io.MultiWriter(i.log, t.Output()), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	i.base = &Base{Store: i.Store, Box: i.Box, Accounts: i.Accounts, Registry: i.Registry}
+	doors := mcp.New(mcp.Options{
+		Board: i.Board, Accounts: account.NewRecent(i.Accounts), Guard: account.NewGuard(1000, nil), Box: i.Box, Logger: log,
+		Registerer: prometheus.NewRegistry(), Address: observe.Addresses{}.Of,
+	})
+	t.Cleanup(doors.Close)
+	clouds := newClouds(i.base, doors, i.Board.Bus.Instance, nil)
+	t.Cleanup(clouds.Close)
+	var err error
+	if i.servers, err = newServers(upstream.Options{Plug: plugUpstream(i.Board, log), Logger: log}, i.Board.Bus); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(i.servers.Close)
+	i.refresh = reconcile(i.base, i.servers, clouds, log)
+	e := &endpoint{
+		base: i.base, servers: i.servers, refresh: i.refresh, guard: account.NewGuard(3, nil), log: log,
+		address: func(r *http.Request) netip.Addr { return observe.Addresses{}.Of(r) },
+	}
+	nothing := http.NotFoundHandler()
+	web := httptest.NewServer(observe.Requests(log, prometheus.NewRegistry(), routes(doorsOf(doors, e, nothing))))
+	i.url = "ws" + strings.TrimPrefix(web.URL, "http") + "/mcp_endpoint/mcp/?token="
+	t.Cleanup(func() {
+		web.CloseClientConnections()
+		web.Close()
+	})
+	return i
+}
+
+func doorsOf(m *mcp.Server, e http.Handler, nothing http.Handler) doors {
+	return doors{lingzhu: nothing, cable: nothing, media: nothing, api: nothing, metrics: nothing, ready: nothing, endpoint: e, mcp: m}
+}
+
+// add adds an upstream that connects to us.
+func (i *instance) add(t *testing.T, slug string) (store.Upstream, string) {
+	t.Helper()
+	u, token, err := i.base.AddUpstream(t.Context(), i.Person, slug, UpstreamDialsIn, &EndpointSettings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u, token
+}
+
+func dial(t *testing.T, address string) *sim.Home {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	h, err := sim.Dial(ctx, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	return h
+}
+
+// await waits until something is offered, or not any more.
+func (i *instance) await(t *testing.T, what string, fits func(v *board.View) bool) {
+	t.Helper()
+	changes, forget := i.Board.Watch()
+	defer forget()
+	for limit := time.After(soon); ; {
+		v, err := i.Board.View(i.Person.ID, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fits(v) {
+			return
+		}
+		select {
+		case <-changes:
+		case <-limit:
+			t.Fatalf("still not: %s", what)
+		}
+	}
+}
+
+func has(name string) func(*board.View) bool {
+	return func(v *board.View) bool { return v.Tool(name) != nil }
+}
+
+func hasNot(name string) func(*board.View) bool {
+	return func(v *board.View) bool { return v.Tool(name) == nil }
+}
+
+func (i *instance) call(ctx context.Context, name, args string) (*tool.Result, error) {
+	who := board.Access{Caller: tool.Caller{Person: i.Person.ID, Door: "test"}}
+	return i.Board.Call(ctx, who, name, &tool.Call{Args: json.RawMessage(args)})
+}
+
+func (i *instance) must(t *testing.T, name, args, want string) {
+	t.Helper()
+	res, err := i.call(t.Context(), name, args)
+	if err != nil || res.Words() != want {
+		t.Fatalf("%s: %+v, %v; want %s", name, res, err, want)
+	}
+}
+
+// status is what a request at a door is answered with.
+func status(t *testing.T, address string, header http.Header) int {
+	t.Helper()
+	conn, resp, err := websocket.Dial(t.Context(), address, &websocket.DialOptions{HTTPHeader: header})
+	if err == nil {
+		conn.CloseNow()
+		return http.StatusSwitchingProtocols
+	}
+	if resp == nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode
+}
+
+// ended is the code with which the far side was cut.
+func ended(t *testing.T, h *sim.Home) websocket.StatusCode {
+	t.Helper()
+	select {
+	case <-h.Done():
+	case <-time.After(soon):
+		t.Fatal("it is still connected")
+	}
+	return websocket.CloseStatus(h.Why())
+}
+
+// A tool server that connects with its token is called under its name at once;
+// who has none is turned away; and a new token cuts the one with the old.
+func TestEndpoint(t *testing.T) {
+	i := newInstance(t, boardtest.Options{})
+	u, token := i.add(t, "robot")
+	home := dial(t, i.url+url.QueryEscape(token)) // nobody has looked at the database since
+	i.await(t, "the tools are there", has("robot_set_lamp"))
+	i.must(t, "robot_set_lamp", `{"room":"hall","level":40}`, "The lamp in hall is at 40.")
+	if level, calls := home.Lamp(); level != 40 || calls != 1 {
+		t.Errorf("the lamp is at %d after %d calls", level, calls)
+	}
+	if _, err := i.call(t.Context(), "robot_reset", "{}"); tool.AsError(err).Code != tool.Denied {
+		t.Errorf("what is dangerous: %v", err)
+	}
+	v, err := i.Board.View(i.Person.ID, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := v.Tool("robot_set_lamp").Outlet(); o.ID != OutletOf(u) || !o.Held || o.Kind != "upstream" || o.Owner != i.Person.ID {
+		t.Errorf("it is plugged in as %+v", o)
+	}
+	if books := v.Books(); len(books) != 1 || books[0].FullName("use") != "robot_use" {
+		t.Errorf("the prompts are %+v", books)
+	}
+	health := upstreamHealth(i.base, i.Board, i.servers, mcp.NewClouds(mcp.CloudOptions{}))
+	if h := health(u); h.State != api.UpstreamReady || h.Tools != 3 || h.Transport != upstream.WebSocket || h.Where != "" {
+		t.Errorf("its health is %+v", h)
+	}
+
+	fresh, err := i.base.RotateUpstream(t.Context(), u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := status(t, i.url+token, nil); got != http.StatusUnauthorized {
+		t.Errorf("the old token is answered with %d", got)
+	}
+	if err := i.refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if code := ended(t, home); code != 4003 {
+		t.Errorf("it was cut with %d", code)
+	}
+	i.await(t, "the tools are gone", hasNot("robot_set_lamp"))
+	home, err = sim.Dial(t.Context(), strings.TrimSuffix(i.url, "/?token=")+"?token="+fresh) // without the slash, as people write it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { home.Close() })
+	i.await(t, "the tools are back", has("robot_set_lamp"))
+	if err := i.Store.Upstreams.Remove(t.Context(), u.Number); err != nil {
+		t.Fatal(err)
+	}
+	if err := i.refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if code := ended(t, home); code != 4003 {
+		t.Errorf("it was cut with %d", code)
+	}
+	i.await(t, "the tools are gone again", hasNot("robot_set_lamp"))
+	for _, secret := range []string{token, fresh} {
+		if strings.Contains(i.log.String(), secret) || strings.Contains(i.log.String(), secret[4:]) {
+			t.Error("the log tells a token")
+		}
+	}
+}
+
+// Only the token of such an upstream opens, and guessing is held up.
+func TestEndpointTokens(t *testing.T) {
+	i := newInstance(t, boardtest.Options{})
+	_, token := i.add(t, "robot")
+	key := i.Key(t, account.NewKey{Scopes: []string{account.ScopeMCP}})
+	bearer := func(secret string) http.Header { return http.Header{"Authorization": {"Bearer " + secret}} }
+	for name, c := range map[string]struct {
+		token  string
+		header http.Header
+	}{
+		"none": {"", nil}, "wrong": {"pbt_wrong", nil}, "a key": {key, nil}, "a wrong bearer": {token, bearer("wrong")}, "another kind": {"", http.Header{"Authorization": {"Basic " + token}}},
+	} {
+		got := status(t, i.url+c.token, c.header)
+		if got != http.StatusUnauthorized && got != http.StatusTooManyRequests {
+			t.Errorf("%s: answered with %d", name, got)
+		}
+	}
+	if got := status(t, i.url+"wrong-again", nil); got != http.StatusTooManyRequests {
+		t.Errorf("guessing goes on: %d", got)
+	}
+	// A good token is never held up.
+	if got := status(t, i.url, bearer(token)); got != http.StatusSwitchingProtocols {
+		t.Errorf("the token is answered with %d", got)
+	}
+	if got := status(t, i.url+token, http.Header{"Origin": {"https://elsewhere.example"}}); got != http.StatusSwitchingProtocols {
+		t.Errorf("from a page it is answered with %d", got)
+	}
+	if strings.Contains(i.log.String(), "wrong") || strings.Contains(i.log.String(), key) {
+		t.Error("the log tells what was guessed")
+	}
+	i.servers.Close()
+	if got := status(t, i.url+token, nil); got != http.StatusServiceUnavailable {
+		t.Errorf("when we stop it is answered with %d", got)
+	}
+}
+
+// A tool server at one instance is called from all of them, and belongs to the
+// one that it connected to last.
+func TestEndpointOfTwoInstances(t *testing.T) {
+	urls := strings.Split(bustest.Cluster(t, 2), ",")
+	db := store.Options{Folder: t.TempDir()}
+	here := newInstance(t, boardtest.Options{DB: db, BusURL: urls[0], Name: "here"})
+	there := newInstance(t, boardtest.Options{DB: db, BusURL: urls[1], Name: "there"})
+	u, token := here.add(t, "robot")
+	for _, i := range []*instance{here, there} {
+		if err := i.refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	health := func(i *instance) api.UpstreamHealth {
+		return upstreamHealth(i.base, i.Board, i.servers, mcp.NewClouds(mcp.CloudOptions{}))(u)
+	}
+	if h := health(here); h.State != api.UpstreamWaiting || !strings.Contains(h.Trouble.En, "not connected yet") {
+		t.Errorf("before it connects its health is %+v", h)
+	}
+
+	home := dial(t, there.url+token)
+	for _, i := range []*instance{here, there} {
+		i.await(t, "the tools are there", has("robot_set_lamp"))
+	}
+	here.must(t, "robot_set_lamp", `{"room":"hall","level":7}`, "The lamp in hall is at 7.")
+	there.must(t, "robot_get_temperature", `{"room":"hall"}`, "hall: "+sim.Warmth)
+	if level, calls := home.Lamp(); level != 7 || calls != 2 {
+		t.Errorf("the lamp is at %d after %d calls", level, calls)
+	}
+	if h := health(here); h.State != api.UpstreamElsewhere || h.Tools != 3 {
+		t.Errorf("here its health is %+v", h)
+	}
+	if h := health(there); h.State != api.UpstreamReady {
+		t.Errorf("there its health is %+v", h)
+	}
+
+	// It comes here, while the other instance believes that it still is there.
+	newer := dial(t, here.url+token)
+	if code := ended(t, home); code != 4001 {
+		t.Errorf("the older connection was closed with %d", code)
+	}
+	there.await(t, "the tools are those of the other instance", func(v *board.View) bool {
+		return v.Tool("robot_set_lamp") != nil && health(there).State == api.UpstreamElsewhere
+	})
+	there.must(t, "robot_set_lamp", `{"room":"hall","level":9}`, "The lamp in hall is at 9.")
+	here.must(t, "robot_set_lamp", `{"room":"hall","level":10}`, "The lamp in hall is at 10.")
+	if _, calls := newer.Lamp(); calls != 2 {
+		t.Errorf("the newer one was called %d times", calls)
+	}
+	if _, calls := home.Lamp(); calls != 2 {
+		t.Errorf("the older one was called %d times", calls)
+	}
+
+	// And it goes, by a change that each instance hears of by itself.
+	if err := here.Store.Upstreams.Remove(t.Context(), u.Number); err != nil {
+		t.Fatal(err)
+	}
+	if err := here.refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ended(t, newer)
+	for _, i := range []*instance{here, there} {
+		i.await(t, "the tools are gone", hasNot("robot_set_lamp"))
+	}
+	if _, err := there.call(t.Context(), "robot_set_lamp", `{"room":"hall","level":1}`); tool.AsError(err).Code != tool.Unknown {
+		t.Errorf("a call after the end: %v", err)
+	}
+}
