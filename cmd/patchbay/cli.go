@@ -55,6 +55,7 @@ type cli struct {
 	Ask      askCmd `cmd:"" group:"try" help:"Ask a bot and stream its answer."`
 	Simulate struct {
 		Glasses simulateGlassesCmd `cmd:"" help:"Act as a pair of glasses against any server."`
+		Home    simulateHomeCmd    `cmd:"" help:"Act as a tool server with a thermometer and a lamp."`
 	} `cmd:"" group:"try" help:"Simulated devices."`
 
 	Config struct {

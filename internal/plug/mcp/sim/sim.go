@@ -1,9 +1,11 @@
 // Package sim plays a tool server that somebody else wrote: an MCP server with a
 // thermometer and a lamp, for tests, the demo and manuals. It speaks Streamable
-// HTTP with plain JSON answers and keeps no sessions, as small servers do.
+// HTTP with plain JSON answers and keeps no sessions, as small servers do, or it
+// connects to whoever calls it, as tool servers of XiaoZhi's kind do.
 package sim
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +14,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/coder/websocket"
 )
 
 // Warmth is what the thermometer shows.
@@ -19,11 +23,13 @@ const Warmth = "21.5 °C"
 
 // Home is the tool server. It is safe for concurrent use.
 type Home struct {
-	// URL is its address: "http://127.0.0.1:…/mcp".
+	// URL is its address: "http://127.0.0.1:…/mcp"; empty if it connects itself.
 	URL string
 
 	http *http.Server
-	done chan struct{} // Serve has returned
+	conn *websocket.Conn
+	done chan struct{} // closed when it serves no more
+	why  error         // of the end of conn; set before done is closed
 
 	mu    sync.Mutex
 	level int
@@ -31,8 +37,11 @@ type Home struct {
 }
 
 // Start starts it on a loopback port.
-func Start() (*Home, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func Start() (*Home, error) { return Listen("127.0.0.1:0") }
+
+// Listen starts it at an address.
+func Listen(address string) (*Home, error) {
+	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, err
 	}
@@ -47,9 +56,37 @@ func Start() (*Home, error) {
 	return h, nil
 }
 
+// Dial starts it without an address of its own: it connects to url ("ws://…") and
+// is called by that connection. It does not connect again; see [Home.Done].
+func Dial(ctx context.Context, url string) (*Home, error) {
+	conn, _, err := websocket.Dial(ctx, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	conn.SetReadLimit(maxBody)
+	h := &Home{conn: conn, done: make(chan struct{})}
+	go func() {
+		defer close(h.done)
+		h.why = h.serveConn()
+	}()
+	return h, nil
+}
+
+// Done is closed when it serves no more.
+func (h *Home) Done() <-chan struct{} { return h.done }
+
+// Why says why its connection ended: an error with the close code of the far side
+// in it if that said one. It is for after [Home.Done].
+func (h *Home) Why() error { return h.why }
+
 // Close stops it.
 func (h *Home) Close() error {
-	err := h.http.Close()
+	var err error
+	if h.conn != nil {
+		h.conn.CloseNow() //nolint:errcheck // the far side may have been first
+	} else {
+		err = h.http.Close()
+	}
 	<-h.done
 	return err
 }
@@ -88,14 +125,40 @@ func (h *Home) serve(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
+	w.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(w).Encode(h.reply(&q)) //nolint:errcheck // the client has gone
+}
+
+// serveConn answers what comes by its connection until that ends.
+func (h *Home) serveConn() error {
+	ctx := context.Background() // Close ends the connection
+	for {
+		_, data, err := h.conn.Read(ctx)
+		if err != nil {
+			return err
+		}
+		var q request
+		if json.Unmarshal(data, &q) != nil || q.ID == nil {
+			continue
+		}
+		text, err := json.Marshal(h.reply(&q))
+		if err != nil {
+			return err
+		}
+		if err := h.conn.Write(ctx, websocket.MessageText, text); err != nil {
+			return err
+		}
+	}
+}
+
+func (h *Home) reply(q *request) map[string]any {
 	answer := map[string]any{"jsonrpc": "2.0", "id": q.ID}
-	if result, err := h.answer(&q); err != nil {
+	if result, err := h.answer(q); err != nil {
 		answer["error"] = map[string]any{"code": -32601, "message": err.Error()}
 	} else {
 		answer["result"] = result
 	}
-	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(answer) //nolint:errcheck // the client has gone
+	return answer
 }
 
 var errMethod = errors.New("method not found")
@@ -104,7 +167,7 @@ func (h *Home) answer(q *request) (any, error) {
 	switch q.Method {
 	case "initialize":
 		return map[string]any{
-			"protocolVersion": "2025-06-18", "capabilities": map[string]any{"tools": map[string]any{}},
+			"protocolVersion": h.revision(), "capabilities": map[string]any{"tools": map[string]any{}},
 			"serverInfo": map[string]any{"name": "home", "version": "1.0"},
 		}, nil
 	case "ping":
@@ -116,6 +179,14 @@ func (h *Home) answer(q *request) (any, error) {
 		return map[string]any{"content": []any{map[string]any{"type": "text", "text": text}}, "isError": failed}, nil
 	}
 	return nil, errMethod
+}
+
+// revision is what servers of its kind speak.
+func (h *Home) revision() string {
+	if h.conn != nil {
+		return "2024-11-05"
+	}
+	return "2025-06-18"
 }
 
 // tools as a server lists them.

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"patchbay/internal/plug/mcp/sim"
+	"patchbay/internal/talk"
+)
+
+type simulateHomeCmd struct {
+	Listen string `help:"Where it is reached." placeholder:"ADDR" default:"127.0.0.1:8123"`
+	Dial   string `help:"Instead of being reached, connect to this address (ws://… or wss://…), as upstream add --endpoint prints it; @FILE reads it from a file." placeholder:"URL"`
+}
+
+// Help is the command's examples.
+func (simulateHomeCmd) Help() string {
+	return `It is an MCP server with the tools get_temperature, set_lamp and reset, the last of which calls itself destructive. Ctrl-C ends it.
+
+Examples:
+
+    patchbay simulate home
+    patchbay upstream add home --url http://127.0.0.1:8123/mcp
+    patchbay simulate home --dial @address.txt`
+}
+
+var (
+	sayHomeAt   = talk.Say{Zh: "工具服务器在 %s", En: "The tool server is at %s"}
+	sayHomeDone = talk.Say{Zh: "已连接；按 Ctrl-C 结束。", En: "Connected; Ctrl-C ends it."}
+)
+
+// Run serves until it is interrupted, or the connection ends.
+func (c *simulateHomeCmd) Run(ctx context.Context, sh *shell) error {
+	if c.Dial != "" {
+		return c.dial(ctx, sh)
+	}
+	home, err := sim.Listen(c.Listen)
+	if err != nil {
+		return err
+	}
+	defer home.Close()
+	if err := sh.result(map[string]string{"url": home.URL}, func() { sh.say(sayHomeAt, home.URL) }); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func (c *simulateHomeCmd) dial(ctx context.Context, sh *shell) error {
+	address, err := sh.value(c.Dial)
+	if err != nil {
+		return err
+	}
+	home, err := sim.Dial(ctx, address)
+	if err != nil {
+		return errors.New("the address cannot be connected to, or refuses the token") // err names the address, which holds a secret
+	}
+	defer home.Close()
+	if err := sh.result(map[string]bool{"connected": true}, func() { sh.say(sayHomeDone) }); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-home.Done():
+		return errors.New("the connection has ended")
+	}
+}
