@@ -157,3 +157,62 @@ func TestDoctorFindsWrongSettings(t *testing.T) {
 	d.env = append(d.env, "PATCHBAY_TURN_IDLE=soon")
 	want(t, d.examine(exitFailed), "settings", bad, "PATCHBAY_TURN_IDLE")
 }
+
+func TestDoctorOnTools(t *testing.T) {
+	d, _ := withLamp(t)
+	all := d.examine(exitOK)
+	want(t, all, "upstream lamp", good, "tools: 7")
+	want(t, all, "tools", good, "9 allowed, 1 denied or dangerous")
+
+	d.ok("bot", "set", "parrot", "mcp_open=true")
+	d.ok("tool", "deny", "lmap_*")
+	d.ok("tool", "deny", "lamp_dim")
+	d.ok("tool", "allow", "lamp_burn")
+	d.ok("key", "add", "--name", "good", "--scope", "mcp", "--allow-tool", "lamp_*")
+	d.ok("key", "add", "--name", "slip", "--scope", "mcp", "--allow-tool", "lamb_*")
+	d.until("the rule", func() bool { return d.states("--all")["lamp_dim"].State == "denied" })
+	list := d.do("", "doctor").stdout
+	if !strings.Contains(list, "mcp_open is on: anybody who reaches the server can ask it → If that is not meant: patchbay bot set 1 mcp_open=") {
+		t.Errorf("the report on an open bot is\n%s", list)
+	}
+	all = d.examine(exitOK)
+	want(t, all, "rule lmap_*", warn, "no tool")
+	want(t, all, "key slip", warn, "lamb_*")
+	for _, check := range []string{"rule lamp_dim", "rule lamp_burn", "key good"} {
+		if f, there := all[check]; there {
+			t.Errorf("without a reason there is %+v", f)
+		}
+	}
+
+	// What is cut, what is away, and rules that may be about it.
+	d.ok("upstream", "set", "lamp", "max_tools=2")
+	d.ok("upstream", "add", "dead", "--url", "http://127.0.0.1:1/mcp", "--no-check")
+	d.ok("upstream", "add", "closed", "--url", servePeer(t, "token"), "--no-check")
+	d.ok("tool", "deny", "dead_*")
+	d.until("the trouble", func() bool {
+		all = map[string]finding{}
+		var list []finding
+		if err := json.Unmarshal([]byte(d.do("", "doctor", "--json").stdout), &list); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range list {
+			all[f.Check] = f
+		}
+		return strings.Contains(all["upstream dead"].Found, "Nothing listens") && all["upstream closed"].State == bad && all["upstream lamp"].State == warn
+	})
+	want(t, all, "upstream closed", bad, "wants a token")
+	want(t, all, "upstream lamp", warn, "more tools than are taken over: 2")
+	if !strings.Contains(all["upstream closed"].Advice, "patchbay upstream check closed") {
+		t.Errorf("the advice is %+v", all["upstream closed"])
+	}
+	if f, there := all["rule dead_*"]; there {
+		t.Errorf("without a reason there is %+v", f)
+	}
+}
+
+func TestDoctorOnUpstreamsWithoutAServer(t *testing.T) {
+	d := withParrot(t)
+	d.env = append(d.env, "PATCHBAY_LISTEN="+free(t))
+	d.ok("upstream", "add", "lamp", "--url", "http://127.0.0.1:1/mcp", "--no-check")
+	want(t, d.examine(exitOK), "upstream lamp", warn, "only while the server runs")
+}

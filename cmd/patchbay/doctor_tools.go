@@ -51,7 +51,7 @@ func (d *doctor) tools(ctx context.Context, b *app.Base) {
 	var away []api.Upstream
 	for _, u := range rows {
 		d.upstream(u, live)
-		if u.State != api.UpstreamReady && u.Kind != app.UpstreamCloud {
+		if u.State != api.UpstreamReady && u.State != api.UpstreamElsewhere && u.Kind != app.UpstreamCloud {
 			away = append(away, u)
 		}
 	}
@@ -107,7 +107,7 @@ func (d *doctor) upstream(u api.Upstream, live bool) {
 		d.warn(name, sayUpstreamCut.In(d.sh.lang, u.Tools), adviceUpstreamCut, u.Slug, d.again)
 	case u.State == api.UpstreamReady && u.Skipped > 0:
 		d.warn(name, sayUpstreamSkips.In(d.sh.lang, u.Skipped), adviceUpstreamSkip)
-	case u.Kind == app.UpstreamCloud && (u.State == api.UpstreamReady || u.State == api.UpstreamElsewhere):
+	case u.State == api.UpstreamElsewhere, u.Kind == app.UpstreamCloud && u.State == api.UpstreamReady:
 		d.ok(name, sayBotConnected)
 	case u.State == api.UpstreamReady:
 		d.ok(name, sayUpstreamGood, u.Tools)

@@ -27,7 +27,15 @@ func TestCommandsOnPostgreSQL(t *testing.T) {
 	if got := d.ok("ask", "parrot", "hello", "--conversation", "c"); got != "hello\n" {
 		t.Errorf("answered %q", got)
 	}
+	d.ok("key", "rules", "glasses", "--deny-tool", "x")
+	d.ok("upstream", "add", "lamp", "--url", servePeer(t, ""))
+	d.ok("tool", "deny", "lamp_set")
 	d.serve()
+	d.awaitTool("lamp_set")
+	d.ok("upstream", "set", "lamp", "timeout=5s")
+	d.failing(exitFailed, "", []string{"tool", "call", "lamp_set"}, "denied")
+	d.until("the record", func() bool { return strings.Contains(d.ok("calls", "--failed"), "lamp_set") })
+	d.ok("tool", "reset", "lamp_set")
 	if got := d.ok("ask", "parrot", "hello again"); got != "hello again\n" {
 		t.Errorf("answered %q", got)
 	}

@@ -72,7 +72,7 @@ func typesOf(root, part any) map[string]bool {
 		if v, ok := s["const"]; ok {
 			values = append(values, v)
 		}
-		for _, v := range values {
+		for _, v := range few(values) {
 			types[typeOf(v)] = true
 		}
 		if ref, ok := s["$ref"].(string); ok {
@@ -80,11 +80,14 @@ func typesOf(root, part any) map[string]bool {
 		}
 		for _, word := range []string{"anyOf", "oneOf", "allOf"} {
 			inner, _ := s[word].([]any)
-			open = append(open, inner...)
+			open = append(open, few(inner)...)
 		}
 	}
 	return types
 }
+
+// few is the beginning of a list that may be long.
+func few(all []any) []any { return all[:min(len(all), schemaSteps)] }
 
 // textsOf are the texts of a list, or a single text.
 func textsOf(v any) []string {

@@ -53,7 +53,7 @@ var (
 	sayToolCount   = talk.Say{Zh: "工具", En: "TOOLS"}
 	sayNoUpstreams = talk.Say{Zh: "还没有上游。接入一个工具服务器：patchbay upstream add --help", En: "There are no upstreams yet. Plug a server of tools in: patchbay upstream add --help"}
 	sayConnecting  = talk.Say{Zh: "连接中", En: "connecting"}
-	sayWaits       = talk.Say{Zh: "等待重试", En: "waiting"}
+	sayWaits       = talk.Say{Zh: "等待中", En: "waiting"}
 	sayElsewhere   = talk.Say{Zh: "由另一实例连接", En: "by another instance"}
 	sayFailedState = talk.Say{Zh: "失败", En: "failed"}
 )

@@ -35,8 +35,11 @@ func (r *rates) allow(who tool.Caller, perMinute int) bool {
 		return true
 	}
 	name := "key:" + who.Key
-	if who.Bot != 0 {
+	switch {
+	case who.Bot != 0:
 		name = "bot:" + strconv.FormatInt(who.Bot, 10)
+	case who.Key == "": // whoever comes through a door without a key
+		name = who.Door + ":" + who.Person
 	}
 	now := time.Now()
 	r.mu.Lock()
