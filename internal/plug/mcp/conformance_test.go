@@ -1,23 +1,34 @@
 package mcp
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"patchbay/internal/board"
 	"patchbay/internal/plug/mcp/mcptest"
+	"patchbay/internal/plug/mcp/upstream"
 	"patchbay/internal/tool"
 )
 
-// plugFixtures plugs the suite's fixtures in as an ordinary provider.
-func plugFixtures(t testing.TB, r *rig) *mcptest.Fixtures {
+// plugFixtures plugs the suite's fixtures in as an ordinary provider, but for some
+// of the tools.
+func plugFixtures(t testing.TB, r *rig, without ...string) *mcptest.Fixtures {
 	t.Helper()
 	var socket *board.Socket
+	rest := func(tools []tool.Tool) []tool.Tool {
+		return slices.DeleteFunc(tools, func(t tool.Tool) bool { return slices.Contains(without, t.Name) })
+	}
 	f := mcptest.New(mcptest.Options{
-		Offer:           func(tools []tool.Tool) { socket.Offer(tools) },
+		Offer:           func(tools []tool.Tool) { socket.Offer(rest(tools)) },
 		PromptsChanged:  func() { socket.Changed() },
 		ResourceUpdated: func(uri string) { socket.Updated(uri) },
 	})
-	socket = r.plug(t, board.Outlet{ID: "fixtures", Kind: "fixtures"}, f, f.Tools()...)
+	socket = r.plug(t, board.Outlet{ID: "fixtures", Kind: "fixtures"}, f, rest(f.Tools())...)
 	return f
 }
 
@@ -35,5 +46,72 @@ func TestConformance(t *testing.T) {
 			plugFixtures(t, r)
 			mcptest.Conformance(t, mcptest.Proxy(t, r.url, r.key)+"/mcp", revision)
 		})
+		t.Run(revision+" with a device that connects", func(t *testing.T) {
+			r := newRig(t, rigOptions{open: true})
+			plugFixtures(t, r, offeredByDevice...)
+			dialFixtures(t, r)
+			mcptest.Conformance(t, r.url+"/mcp", revision)
+		})
+	}
+}
+
+// offeredByDevice are the tools that a device offers instead: one for each kind of
+// content, a failure, a schema that must not change, and one that reports.
+var offeredByDevice = []string{
+	"test_simple_text", "test_image_content", "test_audio_content", "test_embedded_resource", "test_multiple_content_types",
+	"test_error_handling", "json_schema_2020_12_tool", "test_tool_with_progress",
+}
+
+// dialFixtures lets a device connect that offers its part of the suite's fixtures
+// under their own names, as a tool server does that dials in.
+func dialFixtures(t testing.TB, r *rig) {
+	t.Helper()
+	offered, forget := r.Board.Watch()
+	defer forget()
+	m := upstream.New(upstream.Options{
+		Plug: func(s upstream.Spec, p tool.Provider) upstream.Socket {
+			socket, err := r.Board.Plug(board.Outlet{ID: s.ID, Kind: "upstream", Title: s.Title, Held: true}, p)
+			if err != nil {
+				panic(err)
+			}
+			return socket
+		},
+		Logger: logger(t),
+	})
+	m.Set([]upstream.Spec{{ID: "device", Title: "Device", Version: 1, DialsIn: true}})
+	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if err := m.Accept(w, req, "device", 1); err != nil {
+			t.Error(err)
+		}
+	}))
+	ended := make(chan error, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		ended <- mcptest.New(mcptest.Options{}).DialIn(ctx, "ws"+strings.TrimPrefix(door.URL, "http"), offeredByDevice...)
+	}()
+	t.Cleanup(func() {
+		m.Close()
+		cancel()
+		<-ended
+		door.Close()
+	})
+	for limit := time.After(soon); ; {
+		v, err := r.Board.View("", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := v.Tool(offeredByDevice[0]); o != nil && o.Outlet().ID == "device" {
+			break
+		}
+		select {
+		case <-offered:
+		case err := <-ended:
+			t.Fatal(err)
+		case <-limit:
+			t.Fatal("the device's tools are not there")
+		}
+	}
+	if st, _ := m.Status("device"); st.Tools != len(offeredByDevice) {
+		t.Fatalf("the device's status is %+v", st)
 	}
 }

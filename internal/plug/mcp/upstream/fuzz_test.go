@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/url"
-	"regexp"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -181,21 +180,6 @@ func duplicateID(data []byte) bool {
 			key = !key
 		}
 	}
-}
-
-// A pattern fits what the same regular expression fits.
-func FuzzMatch(f *testing.F) {
-	f.Add("a*b*c", "aXbYc")
-	f.Add("*", "")
-	f.Fuzz(func(t *testing.T, pattern, name string) {
-		if !utf8.ValidString(pattern) || !utf8.ValidString(name) || len(pattern) > 50 {
-			return
-		}
-		re := regexp.MustCompile(`(?s)^` + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, `.*`) + `$`)
-		if got, want := match(pattern, name), re.MatchString(name); got != want {
-			t.Errorf("match(%q, %q) = %v, want %v", pattern, name, got, want)
-		}
-	})
 }
 
 // An address to post to is on the same server, or refused.

@@ -11,12 +11,13 @@ import (
 
 // Revisions of the protocol.
 const (
+	oldestSession = "2024-11-05" // the first
 	newestSession = "2025-11-25" // the newest that begins with initialize
 	modernVersion = "2026-07-28" // the first without sessions
 )
 
 // sessionVersions are the revisions with sessions that we can speak.
-var sessionVersions = []string{"2024-11-05", "2025-03-26", "2025-06-18", newestSession}
+var sessionVersions = []string{oldestSession, "2025-03-26", "2025-06-18", newestSession}
 
 // discoverTimeout bounds the question whether a server speaks the revision
 // without sessions: one that does not may stay silent.
@@ -73,7 +74,7 @@ func (e *versionError) Error() string {
 
 func (s *session) initialize(ctx context.Context) error {
 	raw, err := s.simple(ctx, "initialize", map[string]any{
-		"protocolVersion": newestSession,
+		"protocolVersion": s.offers,
 		"capabilities":    struct{}{},
 		"clientInfo":      s.client,
 	})

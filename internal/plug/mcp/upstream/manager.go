@@ -7,6 +7,8 @@
 // there. Both kinds of the protocol are spoken: the revisions with sessions, and
 // 2026-07-28, which has none.
 //
+// Other servers connect to us, over a WebSocket; see [Manager.Accept].
+//
 // Schemas, arguments and results are passed on as the JSON that they came as.
 // For that reason, and because a server that sends one bad message must not lose
 // its connection, this package speaks JSON-RPC itself instead of through a client
@@ -38,6 +40,10 @@ type Spec struct {
 	// Guarded upstreams belong to somebody who is not to reach what we can reach:
 	// they are dialled by Options.Dial, and cannot be commands.
 	Guarded bool
+	// DialsIn says that the server connects to us. Settings say no more than which
+	// of its tools are taken over, and how they are called
+	// ([Settings.ValidateDialsIn]).
+	DialsIn bool
 }
 
 func (s *Spec) name() string {
@@ -58,8 +64,13 @@ type Socket interface {
 // Options are what a [Manager] works with.
 type Options struct {
 	// Plug plugs an upstream in that offers nothing yet. It is called by many
-	// goroutines, once for each upstream and version of it.
+	// goroutines; for each upstream by one at a time, and not again before Unplug.
+	// A server that connects to us is plugged in only while it is connected here,
+	// and for a moment after that.
 	Plug func(spec Spec, p tool.Provider) Socket
+	// Arrived is told when a server that connects to us has done so and its tools
+	// are offered. It may be null.
+	Arrived func(spec Spec)
 	// Logger must not be nil.
 	Logger *slog.Logger
 	// Registerer takes the metrics; it may be nil.
@@ -127,7 +138,8 @@ type Status struct {
 	// revision that is spoken, and Transport the one that works.
 	Server, ServerVersion string
 	Protocol, Transport   string
-	// NextTry is when it is tried again; zero unless Waiting or Failed.
+	// NextTry is when it is tried again; zero unless Waiting or Failed, and for
+	// servers that connect to us.
 	NextTry time.Time
 }
 
@@ -169,13 +181,13 @@ func (m *Manager) Set(specs []Spec) {
 	for _, spec := range specs {
 		wanted[spec.ID] = true
 		if u := m.ups[spec.ID]; u == nil || u.spec.Version != spec.Version {
-			m.end(spec.ID)
+			m.end(spec.ID, errChanged)
 			m.begin(spec)
 		}
 	}
 	for id := range m.ups {
 		if !wanted[id] {
-			m.end(id)
+			m.end(id, errChanged)
 		}
 	}
 }
@@ -193,15 +205,15 @@ func (m *Manager) begin(spec Spec) {
 	})
 }
 
-// end stops an upstream, if there is one. The caller holds m.mu.
-func (m *Manager) end(id string) {
+// end stops an upstream, if there is one, and says why. The caller holds m.mu.
+func (m *Manager) end(id string, why error) {
 	u := m.ups[id]
 	if u == nil {
 		return
 	}
 	delete(m.ups, id)
 	m.leaving[id] = u.done
-	u.stop()
+	u.stop(why)
 	m.wg.Go(func() {
 		<-u.done
 		m.mu.Lock()
@@ -228,7 +240,7 @@ func (m *Manager) Close() {
 	m.mu.Lock()
 	m.closed = true
 	for id := range m.ups {
-		m.end(id)
+		m.end(id, errStopping)
 	}
 	m.mu.Unlock()
 	m.wg.Wait()

@@ -153,7 +153,11 @@ func newRig(t testing.TB, settings Settings, times *timings) *rig {
 
 func (r *rig) start() *rig {
 	r.t.Helper()
-	if err := r.spec.Settings.Validate(); err != nil {
+	validate := r.spec.Settings.Validate
+	if r.spec.DialsIn {
+		validate = r.spec.Settings.ValidateDialsIn
+	}
+	if err := validate(); err != nil {
 		r.t.Fatal(err)
 	}
 	r.m.Set([]Spec{r.spec})

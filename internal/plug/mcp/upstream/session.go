@@ -48,6 +48,8 @@ type session struct {
 	log    *slog.Logger
 	redact func(string) string
 	client clientInfo
+	offers string // the revision that is offered to a server with sessions
+	beats  bool   // the wire finds out by itself whether the far side is there
 
 	ctx  context.Context
 	stop context.CancelFunc
@@ -112,6 +114,7 @@ func newSession(log *slog.Logger, redact func(string) string, client clientInfo)
 		log:     log,
 		redact:  redact,
 		client:  client,
+		offers:  newestSession,
 		dead:    make(chan struct{}),
 		changed: make(chan struct{}, 1),
 		doubt:   make(chan struct{}, 1),

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+
+	"patchbay/internal/tool"
 )
 
 // The transports of [Settings]. Empty means that it is guessed.
@@ -19,6 +21,9 @@ const (
 	SSE   = "sse"   // HTTP+SSE, 2024-11-05
 	Stdio = "stdio" // a command that is started here
 )
+
+// WebSocket is the transport of servers that connect to us, as [Status] tells it.
+const WebSocket = "websocket"
 
 // What holds where the settings are silent.
 const (
@@ -40,7 +45,8 @@ const (
 )
 
 // Settings say where a server is, how it is reached and which of its tools are
-// taken over. URL or Command is needed. They hold secrets.
+// taken over. URL or Command is needed, unless the server connects to us. They
+// hold secrets.
 type Settings struct {
 	// Transport is "http", "sse" or "stdio". Empty is a guess: a command is
 	// "stdio", an address that ends in /sse is "sse", and anything else is "http",
@@ -105,6 +111,16 @@ func (s *Settings) Validate() error {
 		where = s.checkURL()
 	default:
 		where = fmt.Errorf("transport is %q; choose http, sse or stdio, or leave it out", s.Transport)
+	}
+	return errors.Join(where, s.checkNumbers(), s.checkPatterns())
+}
+
+// ValidateDialsIn is [Settings.Validate] for a server that connects to us: it has
+// no address and nothing that goes with one.
+func (s *Settings) ValidateDialsIn() error {
+	var where error
+	if s.Transport != "" || s.URL != "" || s.Token != "" || len(s.Headers) > 0 || s.Command != "" || len(s.Args) > 0 || len(s.Env) > 0 || s.Dir != "" {
+		where = errors.New("the server connects to this one; take out transport, url, token, headers, command, args, env and dir")
 	}
 	return errors.Join(where, s.checkNumbers(), s.checkPatterns())
 }
@@ -231,30 +247,7 @@ func (s *Settings) maxTools() int {
 
 // allowed says whether the tool of that name is taken over.
 func (s *Settings) allowed(name string) bool {
-	fits := func(pattern string) bool { return match(pattern, name) }
-	return !slices.ContainsFunc(s.Deny, fits) && (len(s.Allow) == 0 || slices.ContainsFunc(s.Allow, fits))
-}
-
-// match says whether a name fits a pattern in which * stands for anything.
-func match(pattern, name string) bool {
-	parts := strings.Split(pattern, "*")
-	if len(parts) == 1 {
-		return pattern == name
-	}
-	last := len(parts) - 1
-	name, ok := strings.CutPrefix(name, parts[0])
-	if !ok {
-		return false
-	}
-	// The first place where a part fits leaves the most for those after it.
-	for _, part := range parts[1:last] {
-		at := strings.Index(name, part)
-		if at < 0 {
-			return false
-		}
-		name = name[at+len(part):]
-	}
-	return strings.HasSuffix(name, parts[last])
+	return !tool.MatchAny(s.Deny, name) && (len(s.Allow) == 0 || tool.MatchAny(s.Allow, name))
 }
 
 // Where is the address without its query, or the command without its arguments:

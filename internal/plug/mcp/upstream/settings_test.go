@@ -86,21 +86,6 @@ func TestTransport(t *testing.T) {
 	}
 }
 
-func TestMatch(t *testing.T) {
-	for _, c := range []struct {
-		pattern, name string
-		want          bool
-	}{
-		{"*", "", true}, {"*", "anything", true}, {"a", "a", true}, {"a", "ab", false}, {"a*", "a", true}, {"a*", "ba", false},
-		{"*a", "ba", true}, {"*a", "ab", false}, {"a*b", "ab", true}, {"a*b", "a", false}, {"a*a", "a", false}, {"a*b*c", "a1b2b3c", true},
-		{"a*b*c", "acb", false}, {"**", "x", true}, {"*ab*ab*", "abab", true}, {"*ab*ab*", "aab", false}, {"A*", "a", false}, {"[a]", "a", false}, {"?", "a", false},
-	} {
-		if got := match(c.pattern, c.name); got != c.want {
-			t.Errorf("match(%q, %q) = %v", c.pattern, c.name, got)
-		}
-	}
-}
-
 // The pauses grow to their limit, and no two servers are asked in step.
 func TestPause(t *testing.T) {
 	p := newPause(time.Second, time.Minute)

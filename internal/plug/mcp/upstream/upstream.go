@@ -57,8 +57,9 @@ type upstream struct {
 	times  timings
 
 	ctx  context.Context
-	stop context.CancelFunc
+	stop context.CancelCauseFunc
 	done chan struct{} // closed when run is over
+	door door          // of a server that connects to us
 
 	turns    chan struct{} // holds who calls
 	waiting  atomic.Int32
@@ -72,10 +73,13 @@ type upstream struct {
 	status  Status
 
 	// Of the goroutine of run alone:
-	socket  Socket
+	socket  Socket // null while a server that connects to us is not plugged in
 	offered []tool.Tool
 	knack   knack
 	news    string // of what is wrong, that was logged last
+	// farewell is the end of the session before; also of the goroutine that
+	// connects, while run waits for that.
+	farewell sync.WaitGroup
 }
 
 // knack is how the server was reached the last time, which is tried first.
@@ -98,7 +102,12 @@ func newUpstream(m *Manager, spec Spec) *upstream {
 		catalog: &catalog{},
 		status:  Status{State: Connecting, Since: time.Now()},
 	}
-	u.ctx, u.stop = context.WithCancel(context.Background())
+	u.ctx, u.stop = context.WithCancelCause(context.Background())
+	if spec.DialsIn {
+		u.door = newDoor()
+		u.knack.transport = WebSocket
+		u.status.State, u.status.Err = Waiting, about(sayNotYet, "")
+	}
 	return u
 }
 
@@ -112,11 +121,16 @@ type tried struct {
 // run plugs the upstream in and keeps a connection until it is stopped.
 func (u *upstream) run() {
 	defer close(u.done)
+	defer u.shut()
 	if u.ctx.Err() != nil {
 		return
 	}
 	u.m.metrics.join(u.spec.Slug)
 	defer u.m.metrics.leave(u.spec.Slug)
+	if u.spec.DialsIn {
+		u.host()
+		return
+	}
 	u.socket = u.m.opt.Plug(u.spec, u)
 	defer u.socket.Unplug()
 
@@ -126,7 +140,7 @@ func (u *upstream) run() {
 		if try > 0 {
 			u.m.metrics.reconnects.WithLabelValues(u.spec.Slug).Inc()
 		}
-		t, ok := u.try(&away)
+		t, ok := u.try(&away, u.connect)
 		if !ok {
 			return
 		}
@@ -152,15 +166,15 @@ func (u *upstream) run() {
 }
 
 // try connects once. It reports false if the upstream was stopped meanwhile.
-func (u *upstream) try(away *<-chan time.Time) (tried, bool) {
+func (u *upstream) try(away *<-chan time.Time, connect func() tried) (tried, bool) {
 	u.setState(Connecting, nil, time.Time{})
 	result := make(chan tried, 1)
-	go func() { result <- u.connect() }()
+	go func() { result <- connect() }()
 	for {
 		select {
 		case <-*away:
 			*away = nil
-			u.offer(&catalog{})
+			u.withdraw()
 		case t := <-result: // connect ends soon after u.ctx does
 			if u.ctx.Err() != nil {
 				if t.session != nil {
@@ -224,7 +238,7 @@ func (u *upstream) rest(t *Trouble, d time.Duration, away *<-chan time.Time) boo
 			timer.Reset(u.times.firstPause / 2)
 		case <-*away:
 			*away = nil
-			u.offer(&catalog{})
+			u.withdraw()
 		case <-u.ctx.Done():
 			return false
 		}
@@ -244,9 +258,20 @@ func (u *upstream) serve(t tried) error {
 	err := u.tend(s)
 	u.m.metrics.connected.WithLabelValues(u.spec.Slug).Dec()
 	u.setSession(nil)
-	s.close()
+	u.part(s)
 	u.keepLines(s)
 	return err
+}
+
+// part ends a session. One of a server that connects to us is ended aside: the
+// far side may be gone without a word, and its successor is here already.
+func (u *upstream) part(s *session) {
+	if !u.spec.DialsIn {
+		s.close()
+		return
+	}
+	u.farewell.Wait() // there is at most one at a time
+	u.farewell.Go(s.close)
 }
 
 // tend looks after a connection.
@@ -287,7 +312,9 @@ func (u *upstream) tend(s *session) error {
 }
 
 // probe finds out whether the server is still there. One that never answered
-// such a question may not know it, and proves nothing by its silence.
+// such a question may not know it, and proves nothing by its silence. Neither
+// does one that has work, if its connection is looked after otherwise: many do
+// one thing at a time.
 func (u *upstream) probe(s *session, answers *bool) error {
 	err := s.alive(u.ctx, u.times.health)
 	switch {
@@ -298,7 +325,7 @@ func (u *upstream) probe(s *session, answers *bool) error {
 		return u.ctx.Err()
 	case s.ended():
 		return s.why
-	case errors.Is(err, context.DeadlineExceeded) && !*answers:
+	case errors.Is(err, context.DeadlineExceeded) && (!*answers || s.beats && len(u.turns) > 0):
 		return nil
 	}
 	return err
@@ -321,15 +348,33 @@ func (u *upstream) refresh(s *session) {
 
 // offer tells the board what there is, if that is something new.
 func (u *upstream) offer(c *catalog) {
-	u.mu.Lock()
-	u.catalog = c
-	u.status.Tools, u.status.Hidden, u.status.Skipped, u.status.Cut = len(c.tools), c.hidden, c.skipped, c.cut
-	u.mu.Unlock()
+	u.keep(c)
 	if len(c.tools) == len(u.offered) && (len(c.tools) == 0 || reflect.DeepEqual(c.tools, u.offered)) {
 		return
 	}
 	u.offered = c.tools
 	u.socket.Offer(append([]tool.Tool(nil), c.tools...))
+}
+
+func (u *upstream) keep(c *catalog) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.catalog = c
+	u.status.Tools, u.status.Hidden, u.status.Skipped, u.status.Cut = len(c.tools), c.hidden, c.skipped, c.cut
+}
+
+// withdraw takes the tools back.
+func (u *upstream) withdraw() {
+	if !u.spec.DialsIn {
+		u.offer(&catalog{})
+		return
+	}
+	// Not only the tools: what is plugged in here hides what another instance has.
+	u.keep(&catalog{})
+	if u.socket != nil {
+		u.socket.Unplug()
+		u.socket, u.offered = nil, nil
+	}
 }
 
 func (u *upstream) setState(state State, t *Trouble, next time.Time) {
