@@ -137,8 +137,6 @@ func (c *upstreamAddCmd) fit() error {
 		return usagef("--tools goes with --cloud; --set allow=… chooses among the tools of a server")
 	case c.Cloud != "" && len(c.Tools) == 0:
 		return usagef("--tools is missing: say which tools the service may call, such as --tools 'lamp_*'")
-	case c.Endpoint && len(c.Set) > 0:
-		return usagef("an endpoint has no settings; leave --set out")
 	}
 	return nil
 }
@@ -150,7 +148,8 @@ func (c *upstreamAddCmd) settings(sh *shell) (kind string, s app.UpstreamSetting
 	}
 	switch {
 	case c.Endpoint:
-		return app.UpstreamDialsIn, new(app.EndpointSettings), nil
+		s := new(app.EndpointSettings)
+		return app.UpstreamDialsIn, s, board.Assign(s, set)
 	case c.Cloud != "":
 		address, err := sh.value(c.Cloud)
 		if err != nil {

@@ -19,13 +19,21 @@ import (
 	"patchbay/internal/talk"
 )
 
-// EndpointSettings are those of a tool server that connects to us. There are
-// none yet: its token says who it is, and the owner's rules which of its tools
-// may be used.
-type EndpointSettings struct{}
+// EndpointSettings are those of a tool server that connects to us: of the
+// [upstream.Settings] those that do not say how it is reached.
+type EndpointSettings struct {
+	Allow      []string          `json:"allow,omitempty"`
+	Deny       []string          `json:"deny,omitempty"`
+	Timeout    upstream.Duration `json:"timeout,omitempty"`
+	Concurrent int               `json:"concurrent,omitempty"`
+	MaxTools   int               `json:"max_tools,omitempty"`
+}
 
 // Validate implements [UpstreamSettings].
-func (*EndpointSettings) Validate() error { return nil }
+func (s *EndpointSettings) Validate() error {
+	u := upstream.Settings{Allow: s.Allow, Deny: s.Deny, Timeout: s.Timeout, Concurrent: s.Concurrent, MaxTools: s.MaxTools}
+	return u.ValidateDialsIn()
+}
 
 // UpstreamSettings are the settings of an upstream: *[upstream.Settings],
 // *[EndpointSettings] or *[CloudSettings].
@@ -78,9 +86,6 @@ func (b *Base) ChangeUpstream(ctx context.Context, u store.Upstream, set map[str
 	s, err := b.ReadUpstream(u)
 	if err != nil {
 		return err
-	}
-	if _, none := s.(*EndpointSettings); none {
-		return fmt.Errorf("%s has no settings: its far side connects here, and has its own", u.Slug)
 	}
 	if err := board.Assign(s, set); err != nil {
 		return err
@@ -167,7 +172,7 @@ func (b *Base) CheckUpstream(ctx context.Context, owner store.Person, slug strin
 		return upstream.Report{}, err
 	}
 	spec := upstream.Spec{ID: "check", Slug: slug, Owner: owner.ID, Settings: *s, Guarded: owner.Role != account.RoleAdmin}
-	return upstream.Check(ctx, spec, upstream.Options{Logger: log, Dial: photos.Dial, Version: version})
+	return upstream.Check(ctx, spec, upstream.Options{Logger: log, Dial: photos.Dial, Version: version, Installation: installation(b)})
 }
 
 // upstreamHealth tells how the connection of an upstream is.

@@ -37,7 +37,7 @@ func FuzzMessages(f *testing.F) {
 				continue
 			}
 			c := &catalog{heads: map[string][]paramHead{}}
-			c.take(tools, map[string]bool{}, &Settings{MaxTools: 10})
+			c.take(tools, map[string]bool{}, &Settings{MaxTools: 10}, "")
 			for _, tool := range c.tools {
 				if !json.Valid(tool.Input) || !isObject(tool.Input) || !goodName(tool.Name) || !utf8.ValidString(tool.Description) {
 					t.Errorf("tool %+v", tool)

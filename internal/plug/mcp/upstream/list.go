@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -67,7 +68,7 @@ func (s *session) list(ctx context.Context, settings *Settings) (*catalog, error
 			c.cut = true
 			return c, nil
 		}
-		if !c.take(list, seen, settings) {
+		if !c.take(list, seen, settings, s.client.home) {
 			return c, nil
 		}
 		if next == "" {
@@ -115,13 +116,13 @@ func readPage(raw json.RawMessage) (list []json.RawMessage, next string, err err
 }
 
 // take adds the tools of a page. It reports false when there is no room for more.
-func (c *catalog) take(list []json.RawMessage, seen map[string]bool, settings *Settings) bool {
+func (c *catalog) take(list []json.RawMessage, seen map[string]bool, settings *Settings, home string) bool {
 	for _, raw := range list {
 		t, ok := readTool(raw)
 		switch {
 		case !ok || seen[t.Name]:
 			c.skipped++
-		case !settings.allowed(t.Name):
+		case !settings.allowed(t.Name), cameThrough(t.Meta, home):
 			seen[t.Name] = true
 			c.hidden++
 		case len(c.tools) == settings.maxTools():
@@ -136,6 +137,15 @@ func (c *catalog) take(list []json.RawMessage, seen map[string]bool, settings *S
 		}
 	}
 	return true
+}
+
+// cameThrough says whether a tool came through our own installation before: it
+// would be offered again under a longer name each time that the list is read.
+func cameThrough(meta json.RawMessage, home string) bool {
+	var m struct {
+		Via []string `json:"patchbay/via"`
+	}
+	return home != "" && isObject(meta) && json.Unmarshal(meta, &m) == nil && slices.Contains(m.Via, home)
 }
 
 // readTool reads a tool as its server wrote it, if it can be used.

@@ -79,6 +79,9 @@ type Options struct {
 	Dial DialFunc
 	// Version is what servers are told that we are.
 	Version string
+	// Installation is who we are in the way that tools came (_meta patchbay/via):
+	// tools that came through us already are left out. Empty: none are.
+	Installation string
 
 	times *timings // null: the usual ones
 }
@@ -91,7 +94,7 @@ func (o *Options) timings() timings {
 }
 
 func (o *Options) client() clientInfo {
-	c := clientInfo{Name: "patchbay", Title: "Patchbay", Version: o.Version}
+	c := clientInfo{Name: "patchbay", Title: "Patchbay", Version: o.Version, home: o.Installation}
 	if c.Version == "" {
 		c.Version = "dev"
 	}

@@ -82,6 +82,8 @@ type clientInfo struct {
 	Name    string `json:"name"`
 	Title   string `json:"title,omitempty"`
 	Version string `json:"version"`
+	// home is Options.Installation.
+	home string
 }
 
 // serverInfo is what a server calls itself.
