@@ -84,7 +84,7 @@ func parse() (o options, err error) {
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds; each measures every server once")
 	flag.DurationVar(&o.span, "d", 1500*time.Millisecond, "time that one server is measured in a round")
 	flag.BoolVar(&o.json, "json", false, "print every single measurement, as lines of JSON")
-	flag.StringVar(&o.profiles, "profiles", "", "folder for CPU and memory profiles of this project's server, of the last round")
+	flag.StringVar(&o.profiles, "profiles", "", "folder for CPU and memory profiles of the last round")
 	flag.IntVar(&o.idle, "idle", 0, "sessions that only listen; more than 2,300 are more than one key may have")
 	flag.IntVar(&o.busy, "busy", 200, "with -idle: sessions that call a tool meanwhile")
 	flag.Parse()

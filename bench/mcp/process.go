@@ -208,14 +208,14 @@ func (p *process) debug(ctx context.Context, method, path string) ([]byte, error
 // profilesOf is what takes profiles of a server while it is measured; nil if
 // none are wanted.
 func profilesOf(ctx context.Context, c contender, folder string, clients int) func(time.Duration) error {
-	if folder == "" || c.server != "patchbay" {
+	if folder == "" || c.at.Debug == "" {
 		return nil
 	}
 	return func(span time.Duration) error {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return err
 		}
-		name := filepath.Join(folder, fmt.Sprintf("%s-%d-", strings.ReplaceAll(c.name, " ", "-"), clients))
+		name := filepath.Join(folder, fmt.Sprintf("%s-%d-", strings.NewReplacer(" ", "-", "/", "-").Replace(c.name), clients))
 		seconds := max(int(span.Seconds()), 1)
 		for _, kind := range []string{fmt.Sprintf("profile?seconds=%d", seconds), "allocs"} {
 			text, err := c.at.debug(ctx, http.MethodGet, "/debug/pprof/"+kind)

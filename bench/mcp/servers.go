@@ -19,6 +19,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/board"
 	"patchbay/internal/bus"
+	"patchbay/internal/jsonrpc"
 	"patchbay/internal/observe"
 	"patchbay/internal/plug/mcp"
 	"patchbay/internal/seal"
@@ -143,11 +144,13 @@ func officialSDK(o *sdk.StreamableHTTPOptions) http.Handler {
 type echo struct{}
 
 func (echo) Call(_ context.Context, c *tool.Call) (*tool.Result, error) {
-	var args struct{ Text string }
-	if err := json.Unmarshal(c.Args, &args); err != nil {
-		return nil, err
+	for in := jsonrpc.Scan(c.Args); in.Next(); {
+		if string(in.Key) == "text" {
+			block := append([]byte(`[{"type":"text","text":`), in.Value...) // JSON it is, and JSON it stays
+			return &tool.Result{Content: append(block, "}]"...)}, nil
+		}
 	}
-	return tool.Text(args.Text), nil
+	return nil, tool.Fail(tool.BadArgs, "There is no text.", nil)
 }
 
 func echoTool(name string) tool.Tool {

@@ -2,6 +2,8 @@ package board
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"time"
 
 	"patchbay/internal/store"
@@ -20,25 +22,24 @@ const (
 // maxArgsKept bounds the arguments in a row, in bytes.
 const maxArgsKept = 16 << 10
 
-// audit writes down calls, many at a time.
+// audit writes down calls, many at a time. Its goroutine is woken once a batch,
+// not once a row.
 type audit struct {
 	board *Board
-	queue chan auditEntry
+	wake  chan struct{} // there is a first row, a whole batch, or somebody who waits
 	stop  chan struct{}
 	done  chan struct{}
 
-	// the batch that is being collected, and who waits for it; run's alone
+	mu      sync.Mutex
+	room    sync.Cond // rows is not full any more
 	rows    []store.Call
-	waiting []chan struct{}
-}
-
-type auditEntry struct {
-	row     store.Call
-	written chan struct{} // nil if nobody waits
+	waiting []chan struct{} // closed when rows is on the disk
+	closed  bool
 }
 
 func newAudit(b *Board) *audit {
-	a := &audit{board: b, queue: make(chan auditEntry, auditQueue), stop: make(chan struct{}), done: make(chan struct{})}
+	a := &audit{board: b, wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	a.room.L = &a.mu
 	go a.run()
 	return a
 }
@@ -46,21 +47,31 @@ func newAudit(b *Board) *audit {
 // add writes a row. With wait set it returns when the row is on the disk, or
 // when that cannot be had in reasonable time, which the log tells.
 func (a *audit) add(row store.Call, wait bool) {
-	e := auditEntry{row: row}
-	if wait {
-		e.written = make(chan struct{})
+	var written chan struct{}
+	a.mu.Lock()
+	for len(a.rows) >= auditQueue && !a.closed {
+		a.room.Wait()
 	}
-	select {
-	case a.queue <- e:
-	case <-a.done:
+	if a.closed {
+		a.mu.Unlock()
 		a.board.Logger.Error("a call is missing in the audit trail: the server has stopped", "call", row.ID, "tool", row.Tool)
 		return
 	}
+	a.rows = append(a.rows, row)
+	n := len(a.rows)
 	if wait {
+		written = make(chan struct{})
+		a.waiting = append(a.waiting, written)
+	}
+	a.mu.Unlock()
+	if n == 1 || n == auditBatch || wait {
 		select {
-		case <-e.written:
-		case <-a.done:
+		case a.wake <- struct{}{}:
+		default: // it is about to look
 		}
+	}
+	if wait {
+		<-written
 	}
 }
 
@@ -72,69 +83,62 @@ func (a *audit) close() {
 
 func (a *audit) run() {
 	defer close(a.done)
-	for {
+	var spare []store.Call
+	for stopped := false; !stopped; {
 		select {
-		case e := <-a.queue:
-			a.gather(e)
-			a.flush()
+		case <-a.wake:
+			stopped = a.gather()
 		case <-a.stop:
-			for {
-				select {
-				case e := <-a.queue:
-					a.gather(e)
-					a.flush()
-				default:
-					return
-				}
-			}
+			stopped = true
 		}
+		spare = a.flush(spare[:0], stopped)
 	}
 }
 
-func (a *audit) take(e auditEntry) {
-	a.rows = append(a.rows, e.row)
-	if e.written != nil {
-		a.waiting = append(a.waiting, e.written)
-	}
-}
-
-// gather collects rows until the batch is full, somebody waits for one and there
-// are no more at the moment, or the delay is over.
-func (a *audit) gather(first auditEntry) {
-	a.take(first)
+// gather waits until the batch is full, somebody waits for a row, or the delay is
+// over. It says whether the trail ends here.
+func (a *audit) gather() (stopped bool) {
 	timer := time.NewTimer(auditDelay)
 	defer timer.Stop()
-	for len(a.rows) < auditBatch {
-		if len(a.waiting) > 0 {
-			select {
-			case e := <-a.queue:
-				a.take(e)
-				continue
-			default:
-				return
-			}
+	for {
+		a.mu.Lock()
+		due := len(a.rows) >= auditBatch || len(a.waiting) > 0
+		a.mu.Unlock()
+		if due {
+			return false
 		}
 		select {
-		case e := <-a.queue:
-			a.take(e)
+		case <-a.wake:
 		case <-timer.C:
-			return
+			return false
 		case <-a.stop:
-			return
+			return true
 		}
 	}
 }
 
-func (a *audit) flush() {
-	ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
-	defer cancel()
-	if err := a.board.Store.Calls.Add(ctx, a.rows); err != nil {
-		a.board.Logger.Error("calls are missing in the audit trail", "calls", len(a.rows), "first", a.rows[0].ID, "error", err)
+// flush writes all rows. The next ones gather in spare, and what held these is
+// returned to be the next spare.
+func (a *audit) flush(spare []store.Call, last bool) []store.Call {
+	a.mu.Lock()
+	rows, waiting := a.rows, a.waiting
+	a.rows, a.waiting, a.closed = spare, nil, last
+	a.room.Broadcast()
+	a.mu.Unlock()
+	for some := range slices.Chunk(rows, auditBatch) {
+		a.write(some)
 	}
-	for _, written := range a.waiting {
+	for _, written := range waiting {
 		close(written)
 	}
-	clear(a.rows)
-	clear(a.waiting)
-	a.rows, a.waiting = a.rows[:0], a.waiting[:0]
+	clear(rows) // they hold texts of others
+	return rows
+}
+
+func (a *audit) write(rows []store.Call) {
+	ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
+	defer cancel()
+	if err := a.board.Store.Calls.Add(ctx, rows); err != nil {
+		a.board.Logger.Error("calls are missing in the audit trail", "calls", len(rows), "first", rows[0].ID, "error", err)
+	}
 }

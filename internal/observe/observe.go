@@ -66,7 +66,7 @@ func Requests(log *slog.Logger, reg prometheus.Registerer, next http.Handler) ht
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		id := uuid.Must(uuid.NewV7()).String()
-		w.Header().Set("X-Request-Id", id)
+		w.Header()["X-Request-Id"] = []string{id}
 		r = r.WithContext(context.WithValue(r.Context(), requestIDKey{}, id))
 		rec := &recorder{ResponseWriter: w}
 		defer func() {
@@ -81,7 +81,9 @@ func Requests(log *slog.Logger, reg prometheus.Registerer, next http.Handler) ht
 			}
 			took := time.Since(start)
 			requests.WithLabelValues(route(r), strconv.Itoa(rec.code())).Observe(took.Seconds())
-			log.DebugContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "status", rec.code(), "took", took)
+			if log.Enabled(r.Context(), slog.LevelDebug) {
+				log.DebugContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "status", rec.code(), "took", took)
+			}
 		}()
 		next.ServeHTTP(rec, r)
 	})

@@ -3,7 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
-	"strings"
+	"slices"
 	"time"
 )
 
@@ -36,62 +36,50 @@ type Call struct {
 type Calls struct{ db *DB }
 
 const (
-	callColumns     = `id, at, person, key, bot, turn, door, program, device, provider, tool, instance, took_us, bytes, outcome, code, cause, args`
-	callColumnCount = 18
-	// callsAtOnce is how many rows one statement inserts: more gain nothing.
-	callsAtOnce = 8
+	callColumns = `id, at, person, key, bot, turn, door, program, device, provider, tool, instance, took_us, bytes, outcome, code, cause, args`
+	// callsAtOnce is how many rows one statement inserts; more gain nothing. 32 × 18
+	// parameters are well below what either database takes.
+	callsAtOnce = 32
 )
-
-// insertCalls is the statement that inserts some rows.
-func (db *DB) insertCalls(rows int) string {
-	var b strings.Builder
-	b.WriteString(`INSERT INTO calls (` + callColumns + `) VALUES `)
-	for n := range rows * callColumnCount {
-		switch {
-		case n == 0:
-			b.WriteByte('(')
-		case n%callColumnCount == 0:
-			b.WriteString("), (")
-		default:
-			b.WriteString(", ")
-		}
-		b.WriteString(db.mark(n + 1))
-	}
-	b.WriteString(") ON CONFLICT (id) DO NOTHING")
-	return b.String()
-}
 
 // Add writes calls. They are on the disk when it returns.
 func (t Calls) Add(ctx context.Context, calls []Call) error {
-	single, err := t.db.preparedWrite(ctx, t.db.insertCalls(1))
+	single, err := t.db.preparedInsert(ctx, "calls", callColumns, 1)
 	if err != nil {
 		return err
 	}
-	several, err := t.db.preparedWrite(ctx, t.db.insertCalls(callsAtOnce))
+	several, err := t.db.preparedInsert(ctx, "calls", callColumns, callsAtOnce)
 	if err != nil {
 		return err
 	}
 	return t.db.tx(ctx, func(tx *sql.Tx) error {
-		single, several := tx.StmtContext(ctx, single), tx.StmtContext(ctx, several)
-		args := make([]any, 0, callsAtOnce*callColumnCount)
-		for len(calls) > 0 {
-			insert, n := single, 1
-			if len(calls) >= callsAtOnce {
-				insert, n = several, callsAtOnce
-			}
-			args = args[:0]
-			for i := range calls[:n] {
-				c := &calls[i]
-				args = append(args, c.ID, millis(c.At), c.Person, c.Key, c.Bot, c.Turn, c.Door, c.Program, c.Device, c.Provider, c.Tool, c.Instance,
-					c.Took.Microseconds(), c.Bytes, c.Outcome, c.Code, c.Cause, nullString(c.Args))
-			}
-			if _, err := insert.ExecContext(ctx, args...); err != nil {
-				return err
-			}
-			calls = calls[n:]
+		whole := len(calls) - len(calls)%callsAtOnce
+		if err := insertCalls(ctx, tx, several, callsAtOnce, calls[:whole]); err != nil {
+			return err
 		}
-		return nil
+		return insertCalls(ctx, tx, single, 1, calls[whole:])
 	})
+}
+
+// insertCalls inserts calls with a statement that takes some at a time.
+func insertCalls(ctx context.Context, tx *sql.Tx, insert *sql.Stmt, rows int, calls []Call) error {
+	if len(calls) == 0 {
+		return nil
+	}
+	insert = tx.StmtContext(ctx, insert)
+	var args []any
+	for some := range slices.Chunk(calls, rows) {
+		args = args[:0]
+		for i := range some {
+			c := &some[i]
+			args = append(args, c.ID, millis(c.At), c.Person, c.Key, c.Bot, c.Turn, c.Door, c.Program, c.Device, c.Provider, c.Tool, c.Instance,
+				c.Took.Microseconds(), c.Bytes, c.Outcome, c.Code, c.Cause, nullString(c.Args))
+		}
+		if _, err := insert.ExecContext(ctx, args...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func readCall(s scanner) (c Call, err error) {

@@ -73,7 +73,7 @@ type DB struct {
 	commits *committer
 
 	statements sync.Map // query → *sql.Stmt on r
-	writes     sync.Map // … on w
+	inserts    sync.Map // insert → *sql.Stmt on w
 }
 
 // Open opens the database, brings its tables up to date, and starts the group
@@ -314,38 +314,61 @@ func all[T any](ctx context.Context, db *DB, read func(scanner) (T, error), quer
 // takes longer than running it. The queries are constants of this package, so
 // that there are only as many as the source has.
 func (db *DB) prepared(ctx context.Context, query string) (*sql.Stmt, error) {
-	return prepareOnce(ctx, db.r, &db.statements, query)
+	return prepareOnce(ctx, db.r, &db.statements, query, func() string { return query })
 }
 
-// preparedWrite is the same for a query that writes. A transaction that uses it
-// must not have begun: there may be one connection only.
-func (db *DB) preparedWrite(ctx context.Context, query string) (*sql.Stmt, error) {
-	return prepareOnce(ctx, db.w, &db.writes, query)
+// insertKey names a statement that inserts rows.
+type insertKey struct {
+	table string
+	rows  int
 }
 
-func prepareOnce(ctx context.Context, pool *sql.DB, known *sync.Map, query string) (*sql.Stmt, error) {
-	if st, ok := known.Load(query); ok {
+// preparedInsert is a statement that inserts several rows at once and leaves out
+// those whose key is there already. A transaction that uses it must not have begun
+// yet: SQLite has one connection for writing.
+func (db *DB) preparedInsert(ctx context.Context, table, columns string, rows int) (*sql.Stmt, error) {
+	return prepareOnce(ctx, db.w, &db.inserts, insertKey{table, rows}, func() string { return db.insertText(table, columns, rows) })
+}
+
+// insertText is where the databases differ. For SQLite $1 is a name, and it looks
+// for it among all others, so that some hundred names take longer than the rows.
+// And with ON CONFLICT it keeps copies of the pages that one row changes, for the
+// case that a later one fails, which with OR IGNORE none does.
+func (db *DB) insertText(table, columns string, rows int) string {
+	n, mark := 0, func(n int) string { return "$" + strconv.Itoa(n) }
+	if db.dialect == "sqlite" {
+		mark = func(int) string { return "?" }
+	}
+	values := make([]string, rows)
+	for i := range values {
+		marks := make([]string, strings.Count(columns, ",")+1)
+		for j := range marks {
+			n++
+			marks[j] = mark(n)
+		}
+		values[i] = "(" + strings.Join(marks, ", ") + ")"
+	}
+	text := "INTO " + table + " (" + columns + ") VALUES " + strings.Join(values, ", ")
+	if db.dialect == "sqlite" {
+		return "INSERT OR IGNORE " + text
+	}
+	return "INSERT " + text + " ON CONFLICT DO NOTHING"
+}
+
+// prepareOnce finds a statement, or makes it.
+func prepareOnce(ctx context.Context, pool *sql.DB, known *sync.Map, key any, query func() string) (*sql.Stmt, error) {
+	if st, ok := known.Load(key); ok {
 		return st.(*sql.Stmt), nil
 	}
-	st, err := pool.PrepareContext(ctx, query)
+	st, err := pool.PrepareContext(ctx, query())
 	if err != nil {
 		return nil, translate(err)
 	}
-	if was, loaded := known.LoadOrStore(query, st); loaded {
+	if was, loaded := known.LoadOrStore(key, st); loaded {
 		st.Close()
 		return was.(*sql.Stmt), nil
 	}
 	return st, nil
-}
-
-// mark is the nth placeholder of a statement with very many of them. For SQLite
-// $1 is a name, which it looks for among all others, so that a hundred names take
-// longer than what the statement does.
-func (db *DB) mark(n int) string {
-	if db.dialect == "sqlite" {
-		return "?"
-	}
-	return "$" + strconv.Itoa(n)
 }
 
 // millis is how a time is kept.

@@ -22,9 +22,11 @@ func BenchmarkCall(b *testing.B) {
 	r.plug(b, board.Outlet{ID: "echo", Kind: "echo"}, does(func(context.Context, *tool.Call) (*tool.Result, error) { return res, nil }),
 		tool.Tool{Name: "echo", Input: []byte(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`), Hints: tool.Reads()})
 	header := http.Header{"Authorization": {"Bearer " + r.key}, "Accept": {"application/json, text/event-stream"}, "Content-Type": {"application/json"}}
+	asked := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/mcp", nil)
+	asked.Host = "localhost"
 	post := func(body string, h http.Header) *quiet {
-		q := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/mcp", nil)
-		q.Body, q.ContentLength, q.Header, q.Host, q.RemoteAddr = io.NopCloser(strings.NewReader(body)), int64(len(body)), h, "localhost", "127.0.0.1:1"
+		q := asked.WithContext(b.Context())
+		q.Body, q.ContentLength, q.Header = io.NopCloser(strings.NewReader(body)), int64(len(body)), h
 		w := &quiet{header: http.Header{}}
 		r.server.ServeHTTP(w, q)
 		return w

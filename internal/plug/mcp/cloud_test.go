@@ -131,7 +131,7 @@ func TestCloud(t *testing.T) {
 	}
 
 	conn.Close(4004, "Internal server error")
-	conn = f.dialled(t)
+	f.dialled(t)
 	select {
 	case <-f.conns:
 		t.Error("the other instance dials too")

@@ -51,7 +51,7 @@ func newPeer(versions ...string) *mcp.Server {
 	})
 	add("ask", func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		ping := r.Session.Ping(ctx, nil)
-		_, roots := r.Session.ListRoots(ctx, nil)
+		_, roots := r.Session.ListRoots(ctx, nil) //lint:ignore SA1019 servers still ask for them
 		return words(fmt.Sprintf("ping %v, roots %v", ping, roots)), nil
 	})
 	add("need", func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
