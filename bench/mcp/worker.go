@@ -55,16 +55,19 @@ func openWorker(c contender, number int, span time.Duration) (*worker, error) {
 	case pipes:
 		err = w.openPipe(span)
 	}
+	if err == nil {
+		method := ""
+		if w.wire == fresh {
+			method = "tools/call"
+		}
+		w.head = w.header(method, "echo")
+		err = w.call()
+	}
 	if err != nil {
 		w.close()
 		return nil, err
 	}
-	method := ""
-	if w.wire == fresh {
-		method = "tools/call"
-	}
-	w.head = w.header(method, "echo")
-	return w, w.call()
+	return w, nil
 }
 
 // close ends the session, as clients should, and the connections.

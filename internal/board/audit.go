@@ -14,7 +14,7 @@ const (
 	// wait: the trail has no gaps.
 	auditQueue = 8192
 	// auditBatch is how many rows share a commit.
-	auditBatch = 512
+	auditBatch = 1024
 	// auditDelay is how long rows of tools that only read wait for company.
 	auditDelay = 50 * time.Millisecond
 )
