@@ -139,7 +139,8 @@ func TestUpstreamThatConnectsHere(t *testing.T) {
 	if got := d.ok("upstream", "add", "arm", "--endpoint"); !strings.Contains(got, "not shown again") || !strings.Contains(got, "  wss://board.example.org/mcp_endpoint/mcp/?token=pbt_") {
 		t.Errorf("it is added with\n%s", got)
 	}
-	d.failing(exitFailed, "", []string{"upstream", "set", "robot", "timeout=1m"}, "no settings")
+	d.ok("upstream", "set", "robot", "timeout=1m", "deny=reset")
+	d.failing(exitFailed, "", []string{"upstream", "set", "robot", "url=http://a"}, "url")
 	d.failing(exitFailed, "", []string{"upstream", "check", "robot"}, "running server", "upstream list")
 }
 
@@ -193,7 +194,7 @@ func TestUpstreamErrors(t *testing.T) {
 		{exitUsage, add("x", "--url", "http://a", "--env", "A=b"), []string{"--env"}},
 		{exitUsage, add("x", "--url", "http://a", "--tools", "b"), []string{"--cloud"}},
 		{exitUsage, add("x", "--cloud", "wss://a"), []string{"--tools is missing"}},
-		{exitUsage, add("x", "--endpoint", "--set", "timeout=1m"), []string{"no settings"}},
+		{exitFailed, add("x", "--endpoint", "--set", "url=http://a"), []string{"url"}},
 		{exitUsage, add("x", "--url", "http://a", "--header", "nonsense"), []string{"--header", "X-API-Key: value"}},
 		{exitUsage, []string{"upstream", "set", "x"}, []string{"<k=v>"}},
 		{exitFailed, add("X Y", "--url", "http://a"), []string{`"X Y"`, "small letters"}},

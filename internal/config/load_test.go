@@ -50,7 +50,7 @@ func TestDefaults(t *testing.T) {
 		Listen: "127.0.0.1:3000", Data: "/nowhere/.local/share/patchbay", Lang: "zh", Proxies: []string{},
 		Log:      Log{Level: "info", Format: "text"},
 		Database: Database{MaxConns: 10},
-		Limits:   Limits{AuthFailures: 10, Body: MiB, BodyImages: 8 * MiB, Turns: 2000},
+		Limits:   Limits{AuthFailures: 10, Body: MiB, BodyImages: 8 * MiB, Turns: 2000, Calls: 2000, CallRate: 3000},
 		Turn: Turn{FirstPiece: 55 * time.Second, Idle: time.Minute, Late: 10 * time.Minute,
 			Heartbeat: 7 * time.Second, Grace: 45 * time.Second},
 		Lingzhu: Lingzhu{ErrorStyle: "sse", WaitingAfter: 8 * time.Second, Binding: true, BindingHosts: []string{"*.rokidcdn.com"},
@@ -59,6 +59,8 @@ func TestDefaults(t *testing.T) {
 		Trace:   Trace{Keep: 168 * time.Hour},
 		History: History{Keep: 720 * time.Hour, Turns: 20},
 		Media:   Media{Keep: time.Hour},
+		MCP:     MCP{Hosts: []string{}, Origins: []string{}, Sessions: 10000, SessionsOfKey: 2500, Idle: 30 * time.Minute},
+		Audit:   Audit{Keep: 2160 * time.Hour},
 	}
 	if got := c.Data; filepath.Separator == '/' && got != want.Data {
 		t.Errorf("data = %q", got)
@@ -131,7 +133,9 @@ func TestEveryKey(t *testing.T) {
 		"database.url": "postgres://u:p@db/patchbay", "database.max_conns": "3",
 		"bus.url": "nats://a:4222,nats://b:4222", "bus.name": "eins", "bus.cert": "/c", "bus.key": "/k", "bus.ca": "/ca",
 		"tls.cert": "/tls/c", "tls.key": "/tls/k",
-		"limits.auth_failures": "3", "limits.body": "2MiB", "limits.body_images": "9MiB", "limits.turns": "7",
+		"limits.auth_failures": "3", "limits.body": "2MiB", "limits.body_images": "9MiB", "limits.turns": "7", "limits.calls": "8", "limits.call_rate": "9",
+		"mcp.hosts": "nas.example.org", "mcp.origins": "https://app.example.org", "mcp.sessions": "11", "mcp.sessions_of_key": "12", "mcp.idle": "13m",
+		"audit.keep": "3d", "audit.args": "true",
 		"turn.first_piece": "20s", "turn.idle": "30s", "turn.late": "1h", "turn.heartbeat": "2s", "turn.grace": "9s",
 		"lingzhu.error_style": "http", "lingzhu.quiet_start": "true", "lingzhu.waiting_text": "正在思考…",
 		"lingzhu.waiting_after": "3s", "lingzhu.binding": "false", "lingzhu.push_url": "http://127.0.0.1:9", "lingzhu.images_per_hour": "5",
@@ -265,7 +269,7 @@ func TestProblems(t *testing.T) {
 		{"capitals", "publicURL: x", nil, nil, []string{"publicURL on line 1 of FILE is no known key: did you mean public_url?"}},
 		{"dash", "log: {}\nturn: {first-piece: 1s}", nil, nil, []string{"turn.first-piece on line 2 of FILE is no known key: did you mean turn.first_piece?"}},
 		{"wrong group", "error_style: sse", nil, nil, []string{"error_style on line 1 of FILE is no known key: did you mean lingzhu.error_style?"}},
-		{"one of several groups", "keep: 1d", nil, nil, []string{"keep on line 1 of FILE is no known key: did you mean history.keep, media.keep or trace.keep?"}},
+		{"one of several groups", "keep: 1d", nil, nil, []string{"keep on line 1 of FILE is no known key: did you mean audit.keep, history.keep, media.keep or trace.keep?"}},
 		{"path as a name", "database.max_conns: 3", nil, nil, []string{"database.max_conns on line 1 of FILE is no known key: write max_conns on a line of its own beneath database, indented"}},
 		{"nothing near", "zzzzzzzzzzzz: 3", nil, nil, []string{`zzzzzzzzzzzz on line 1 of FILE is no known key: "patchbay config doc" lists the known ones`}},
 		{"odd name", `"a b\n": 3`, nil, nil, []string{`"a b\n" on line 1 of FILE is no known key: "patchbay config doc" lists the known ones`}},

@@ -34,7 +34,7 @@ func nearest(given string, names []string) string {
 			sameEnd = append(sameEnd, n)
 		}
 	}
-	if best == "" && len(sameEnd) <= 3 {
+	if best == "" && len(sameEnd) <= 4 {
 		return orList(sameEnd)
 	}
 	return best
