@@ -254,8 +254,10 @@ func (s *session) receive(c caller, m jsonrpc.Message, d dialect) {
 		return
 	}
 	s.server.work.Go(func() {
-		defer s.finish(m.ID, cancel)
-		msg := s.reply(ctx, c, &m, d)
+		msg := func() []byte {
+			defer s.finish(m.ID, cancel) // before the answer is out, with which the id is free
+			return s.reply(ctx, c, &m, d)
+		}()
 		s.pipe.send(msg) //nolint:errcheck // told in the log
 	})
 }

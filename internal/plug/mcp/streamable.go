@@ -283,7 +283,6 @@ func (s *session) run(asking context.Context, c caller, m *jsonrpc.Message, rep 
 		rep.answer(http.StatusOK, jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.InvalidRequest, Message: err.Error()}))
 		return
 	}
-	defer s.finish(m.ID, cancel)
 	var out sender
 	if rep.streams {
 		out = rep
@@ -299,7 +298,13 @@ func (s *session) run(asking context.Context, c caller, m *jsonrpc.Message, rep 
 		}
 		rep.patient()
 	}
-	msg, _ := x.answer(ctx)
+	// The request is over before its answer is out: a client may use the id again
+	// as soon as it has that.
+	msg := func() []byte {
+		defer s.finish(m.ID, cancel)
+		msg, _ := x.answer(ctx)
+		return msg
+	}()
 	rep.answer(http.StatusOK, msg)
 }
 
