@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -20,6 +21,9 @@ func relayOn(b *bus.Bus) mcp.Relay {
 	return relay{b}
 }
 
+// relayFlush bounds the wait until the bus knows of something that is served.
+const relayFlush = time.Second
+
 const (
 	relayPrefix = "pb.relay."
 	tellSubject = "pb.tell."
@@ -31,6 +35,10 @@ func (r relay) Serve(name string, handle func([]byte) []byte) (func(), error) {
 		m.Respond(handle(m.Data)) //nolint:errcheck // the asker finds out by itself
 	})
 	if err != nil {
+		return nil, err
+	}
+	if err := r.bus.FlushTimeout(relayFlush); err != nil {
+		sub.Unsubscribe() //nolint:errcheck // the first error is the one that counts
 		return nil, err
 	}
 	return func() {

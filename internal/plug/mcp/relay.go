@@ -35,6 +35,9 @@ type relayed struct {
 const (
 	// relayLimit bounds how long another instance may take to accept a message.
 	relayLimit = 5 * time.Second
+	// relayPause is how long to wait at first before asking again who holds a
+	// session; three times in all, each twice as long.
+	relayPause = 50 * time.Millisecond
 	// relayBytes bounds such a message, below what the bus takes at once.
 	relayBytes = 512 << 10
 )
@@ -86,6 +89,11 @@ func (s *Server) forward(ctx context.Context, id string, c caller, body []byte) 
 	ctx, cancel := context.WithTimeout(ctx, relayLimit)
 	defer cancel()
 	answer, err := s.Relay.Ask(ctx, "mcp."+id, data)
+	// That a session has just begun at another instance may not have got about yet.
+	for pause := relayPause; err != nil && pause <= 4*relayPause && ctx.Err() == nil; pause *= 2 {
+		wait(ctx, pause)
+		answer, err = s.Relay.Ask(ctx, "mcp."+id, data)
+	}
 	switch {
 	case err != nil:
 		return false, nil // nobody holds it
