@@ -63,6 +63,8 @@ var ErrPlugged = errors.New("something else is plugged in there")
 type offer struct {
 	Outlet
 	tools []*Offered
+	// since and changes tell the state of its prompts and resources from others.
+	since, changes int64
 	// book and shelf are what a provider on this instance has besides tools.
 	book  tool.Promptbook
 	shelf tool.Library
@@ -80,6 +82,7 @@ type Socket struct {
 	provider tool.Provider
 	since    int64
 	offer    *offer // with catalog.mu held
+	changes  int64  // of prompts and resources; with catalog.mu held
 	out      bool
 }
 
@@ -165,6 +168,7 @@ func (s *Socket) Changed() {
 	s.catalog.mu.Lock()
 	defer s.catalog.mu.Unlock()
 	if !s.out {
+		s.changes++
 		s.set(s.offer.tools)
 		s.catalog.publish()
 	}
@@ -201,7 +205,7 @@ func (s *Socket) Unplug() {
 
 // set replaces what the socket offers. With the catalog's mu held.
 func (s *Socket) set(tools []*Offered) {
-	s.offer = &offer{Outlet: s.outlet, tools: tools}
+	s.offer = &offer{Outlet: s.outlet, tools: tools, since: s.since, changes: s.changes}
 	s.offer.book, _ = s.provider.(tool.Promptbook)
 	s.offer.shelf, _ = s.provider.(tool.Library)
 }
@@ -318,7 +322,7 @@ func (s *snapshot) view(person string, r *Rules) *View {
 		}
 		if usable && (o.book != nil || o.shelf != nil) {
 			v.offers = append(v.offers, o)
-			fmt.Fprintf(&rest, "%s %p\n", o.ID, o)
+			fmt.Fprintf(&rest, "%s %d %d\n", o.ID, o.since, o.changes)
 		}
 	}
 	slices.SortFunc(v.Tools, func(a, b *Offered) int { return cmp.Compare(a.Name, b.Name) })

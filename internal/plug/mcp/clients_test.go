@@ -268,6 +268,40 @@ func TestMCPRemote(t *testing.T) {
 			ask(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, "")
 			ask(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, `"test_echo"`)
 			ask(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"test_echo","arguments":{"text":"through"}}}`, `through`)
+			f.changeUntil(t, func() { ask(`{"jsonrpc":"2.0","id":4,"method":"ping"}`, "notifications/tools/list_changed") })
+			ask(`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"test_slow","arguments":{"ms":60000},"_meta":{"progressToken":5}}}`, `notifications/progress`)
+			ask(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`, "")
+			select {
+			case <-f.stopped:
+			case <-time.After(soon):
+				t.Error("the tool was not told that its call is cancelled")
+			}
+		})
+	}
+}
+
+// The older door, in the standard dialect, with clients that others wrote.
+func TestClientsOfTheOlderDoor(t *testing.T) {
+	for name, connect := range map[string]func(*testing.T, *rig) *mcptest.Peer{
+		"TypeScript": func(t *testing.T, r *rig) *mcptest.Peer {
+			return mcptest.TypeScript(t, "sse", r.url+"/mcp/rokid/sse", r.key)
+		},
+		"mcp-go": func(t *testing.T, r *rig) *mcptest.Peer {
+			return mcptest.MCPGo(t, "sse", r.url+"/mcp/rokid/sse", r.key)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := connect(t, newRokid(t))
+			var listed []struct{ Name string }
+			if err := p.Do("list", nil).Decode("tools", &listed); err != nil || len(listed) != 2 {
+				t.Errorf("it lists %v, %v", listed, err)
+			}
+			if got := p.Call("send_message", map[string]any{"botId": "3", "message": "hello"}).Words(); got != "echo: hello" {
+				t.Errorf("the bot says %q", got)
+			}
+			if e := p.Finish(p.Start("call", map[string]any{"name": "list_bots", "args": map[string]any{}})); e.Name() != "failed" && !strings.Contains(e.Words(), "not allowed") {
+				t.Errorf("a tool that this door has not: %v", e)
+			}
 		})
 	}
 }
