@@ -109,11 +109,10 @@ type logger interface {
 
 // snapshot is what is offered at one time; immutable but for the cache of views.
 type snapshot struct {
-	version uint64
-	offers  []*offer // by outlet id
-	rules   map[string]ownerRules
-	views   sync.Map // viewKey → *View
-	kept    atomic.Int64
+	offers []*offer // by outlet id
+	rules  map[string]ownerRules
+	views  sync.Map // viewKey → *View
+	kept   atomic.Int64
 }
 
 func newCatalog(log logger, installation string) *catalog {
@@ -212,8 +211,7 @@ func (s *Socket) set(tools []*Offered) {
 
 // publish makes a new snapshot and wakes the watchers. With mu held.
 func (c *catalog) publish() {
-	old := c.snapshot.Load()
-	next := &snapshot{version: old.version + 1, rules: c.rules}
+	next := &snapshot{rules: c.rules}
 	for _, s := range c.here {
 		next.offers = append(next.offers, s.offer)
 	}

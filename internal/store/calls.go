@@ -75,7 +75,7 @@ func insertCalls(ctx context.Context, tx *sql.Tx, insert *sql.Stmt, rows int, ca
 			args = append(args, c.ID, millis(c.At), c.Person, c.Key, c.Bot, c.Turn, c.Door, c.Program, c.Device, c.Provider, c.Tool, c.Instance,
 				c.Took.Microseconds(), c.Bytes, c.Outcome, c.Code, c.Cause, nullString(c.Args))
 		}
-		if _, err := insert.ExecContext(ctx, args...); err != nil {
+		if _, err := insert.ExecContext(ctx, texts(args)...); err != nil {
 			return err
 		}
 	}

@@ -38,3 +38,43 @@ func TestCalls(t *testing.T) {
 		}
 	})
 }
+
+// What callers say may hold what no database keeps. It costs nobody a row.
+func TestCallsWithTextsThatCannotBeKept(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db := storetest.Open(t, o)
+		bad := "a\x00b\xffc"
+		calls := []store.Call{
+			{ID: "1", At: time.Now(), Turn: "t", Tool: "good"},
+			{ID: "2", At: time.Now(), Turn: "t", Tool: bad, Program: bad, Device: bad, Cause: bad, Args: bad},
+		}
+		if err := db.Calls.Add(ctx, calls); err != nil {
+			t.Fatal(err)
+		}
+		got, err := db.Calls.ByTurn(ctx, "t")
+		if err != nil || len(got) != 2 {
+			t.Fatalf("%d calls, %v", len(got), err)
+		}
+		for _, text := range []string{got[1].Tool, got[1].Program, got[1].Device, got[1].Cause, got[1].Args} {
+			if text != "a\uFFFDb\uFFFDc" {
+				t.Errorf("kept is %q", text)
+			}
+		}
+		must(t, db.People.Add(ctx, store.Person{ID: "p", Name: "ada", Created: time.Now()}))
+		bot, err := db.Bots.Add(ctx, store.Bot{Owner: "p", Name: "b", Kind: "echo", Settings: []byte(`{}`), Created: time.Now()})
+		must(t, err)
+		tr := store.Trace{Turn: "x", At: time.Now(), Person: bad, Conversation: bad, Cause: bad, Question: bad, Answer: bad}
+		if err := db.Traces.Finish(ctx, tr, nil); err != nil {
+			t.Errorf("a trace: %v", err)
+		}
+		if err := db.Traces.FinishLate(ctx, "x", time.Second, bad, bad, nil); err != nil {
+			t.Errorf("its late end: %v", err)
+		}
+		if err := db.Traces.Finish(ctx, store.Trace{Turn: "y", At: time.Now()}, &store.Exchange{Turn: "y", Bot: bot.Number, Person: bad, Conversation: bad, At: time.Now(), Question: bad, Answer: bad}); err != nil {
+			t.Errorf("an exchange: %v", err)
+		}
+		if kept, err := db.Conversations.Last(ctx, bot.Number, bad, bad, 10); err != nil || len(kept) != 1 {
+			t.Errorf("looking for a conversation: %v", err)
+		}
+	})
+}

@@ -59,8 +59,9 @@ func (t Conversations) Keep(ctx context.Context, e Exchange) error {
 
 func keepExchange(ctx context.Context, tx *sql.Tx, e Exchange) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO exchanges (`+exchangeColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-		ON CONFLICT (turn) DO UPDATE SET answer = excluded.answer, unheard = excluded.unheard`,
-		e.Turn, e.Bot, e.Person, e.Conversation, millis(e.At), e.Question, e.Answer, e.Unheard)
+		ON CONFLICT (turn) DO UPDATE SET answer = excluded.answer, unheard = excluded.unheard`, texts([]any{
+		e.Turn, e.Bot, e.Person, e.Conversation, millis(e.At), e.Question, e.Answer, e.Unheard,
+	})...)
 	return err
 }
 

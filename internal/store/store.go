@@ -21,6 +21,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	_ "github.com/jackc/pgx/v5/stdlib" // the "pgx" driver
@@ -231,7 +232,7 @@ func (db *DB) tx(ctx context.Context, f func(*sql.Tx) error) error {
 
 // exec runs one statement and returns how many rows it changed.
 func (db *DB) exec(ctx context.Context, query string, args ...any) (int64, error) {
-	res, err := db.w.ExecContext(ctx, query, args...)
+	res, err := db.w.ExecContext(ctx, query, texts(args)...)
 	if err != nil {
 		return 0, translate(err)
 	}
@@ -284,7 +285,7 @@ func one[T any](ctx context.Context, db *DB, read func(scanner) (T, error), quer
 		var none T
 		return none, err
 	}
-	v, err := read(st.QueryRowContext(ctx, args...))
+	v, err := read(st.QueryRowContext(ctx, texts(args)...))
 	return v, translate(err)
 }
 
@@ -294,7 +295,7 @@ func all[T any](ctx context.Context, db *DB, read func(scanner) (T, error), quer
 	if err != nil {
 		return nil, err
 	}
-	rows, err := st.QueryContext(ctx, args...)
+	rows, err := st.QueryContext(ctx, texts(args)...)
 	if err != nil {
 		return nil, translate(err)
 	}
@@ -369,6 +370,32 @@ func prepareOnce(ctx context.Context, pool *sql.DB, known *sync.Map, key any, qu
 		return was.(*sql.Stmt), nil
 	}
 	return st, nil
+}
+
+// texts makes what people and programs wrote fit to be kept, in place: PostgreSQL
+// refuses zero bytes and broken UTF-8, and with them everything else that is
+// written at the same time.
+func texts(args []any) []any {
+	for i, a := range args {
+		switch a := a.(type) {
+		case string:
+			if !keepable(a) {
+				args[i] = fit(a)
+			}
+		case sql.NullString:
+			if !keepable(a.String) {
+				args[i] = sql.NullString{String: fit(a.String), Valid: a.Valid}
+			}
+		}
+	}
+	return args
+}
+
+func keepable(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
+
+func fit(s string) string {
+	const instead = string(utf8.RuneError)
+	return strings.ReplaceAll(strings.ToValidUTF8(s, instead), "\x00", instead)
 }
 
 // millis is how a time is kept.

@@ -61,11 +61,12 @@ func micros(us int64) time.Duration { return time.Duration(us) * time.Microsecon
 func (t Traces) Finish(ctx context.Context, tr Trace, e *Exchange) error {
 	return t.db.commits.commit(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO traces (`+traceColumns+`)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) ON CONFLICT (turn) DO NOTHING`,
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) ON CONFLICT (turn) DO NOTHING`, texts([]any{
 			tr.Turn, tr.Bot, tr.Owner, tr.Kind, tr.Door, tr.Person, tr.Conversation, tr.Instance, millis(tr.At),
 			tr.Queue.Microseconds(), tr.First.Microseconds(), tr.Total.Microseconds(),
 			sql.NullInt64{Int64: tr.Late.Microseconds(), Valid: tr.Late > 0},
-			tr.Pieces, tr.Bytes, tr.Outcome, tr.Code, tr.Cause, nullString(tr.Question), nullString(tr.Answer))
+			tr.Pieces, tr.Bytes, tr.Outcome, tr.Code, tr.Cause, nullString(tr.Question), nullString(tr.Answer),
+		})...)
 		if err != nil || e == nil {
 			return err
 		}
@@ -77,8 +78,9 @@ func (t Traces) Finish(ctx context.Context, tr Trace, e *Exchange) error {
 // had gone, and keeps the exchange if there is an answer.
 func (t Traces) FinishLate(ctx context.Context, turn string, late time.Duration, cause, answer string, e *Exchange) error {
 	return t.db.commits.commit(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE traces SET late_us = $1, cause = CASE WHEN cause = '' THEN $2 ELSE cause END, answer = COALESCE($3, answer) WHERE turn = $4`,
-			late.Microseconds(), cause, nullString(answer), turn)
+		_, err := tx.ExecContext(ctx, `UPDATE traces SET late_us = $1, cause = CASE WHEN cause = '' THEN $2 ELSE cause END, answer = COALESCE($3, answer) WHERE turn = $4`, texts([]any{
+			late.Microseconds(), cause, nullString(answer), turn,
+		})...)
 		if err != nil || e == nil {
 			return err
 		}
