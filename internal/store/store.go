@@ -68,6 +68,7 @@ type DB struct {
 	ToolRules     ToolRules
 	Calls         Calls
 	Leases        Leases
+	Learn         Learn
 
 	w, r    *sql.DB // for SQLite w is one connection, for PostgreSQL both are one pool
 	dialect string
@@ -102,6 +103,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	db.ToolRules = ToolRules{db}
 	db.Calls = Calls{db}
 	db.Leases = Leases{db}
+	db.Learn = Learn{db}
 	db.commits = newCommitter(db)
 	return db, nil
 }
@@ -175,9 +177,10 @@ func (db *DB) migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	dialect, opts := goose.DialectSQLite3, []goose.ProviderOption{}
+	// The two search for words each in its own way.
+	dialect, opts := goose.DialectSQLite3, []goose.ProviderOption{goose.WithExcludeNames([]string{"00004_search_postgres.sql"})}
 	if db.dialect == "postgres" {
-		dialect = goose.DialectPostgres
+		dialect, opts = goose.DialectPostgres, []goose.ProviderOption{goose.WithExcludeNames([]string{"00004_search_sqlite.sql"})}
 		// Several instances may start at once on one database.
 		locker, err := lock.NewPostgresSessionLocker()
 		if err != nil {

@@ -1,0 +1,328 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// errStale says that a point was changed by somebody else in between.
+var errStale = errors.New("the point was changed in between")
+
+// staleTries is how often a change begins again because somebody else was first.
+const staleTries = 10
+
+// PointChange is a change of one point on its way. Whoever makes it sets Point
+// and Sittings to what they become, and Log to what is added to the review log.
+type PointChange struct {
+	Point    Point
+	Sittings []Sitting // by number
+	Log      []LogEntry
+	// BuryKin keeps the point's kin away until this day; 0: it does not.
+	BuryKin Day
+
+	was      Point
+	wasThere []Sitting
+	tx       *sql.Tx
+	load     map[Day]int // what waits for a day; filled 64 days at a time
+	loaded   map[Day]bool
+}
+
+// Change reads a point, lets f change it, and writes what has changed, all at
+// once. The point may be in the trash. An error of f changes nothing and is
+// returned; f may run more than once, and reads through the change alone.
+func (t Learn) Change(ctx context.Context, person, id string, f func(context.Context, *PointChange) error) (*PointChange, error) {
+	for try := 0; ; try++ {
+		var made *PointChange
+		var refused error
+		err := t.db.commits.commit(ctx, func(ctx context.Context, tx *sql.Tx) error {
+			made, refused = nil, nil
+			c, err := readChange(ctx, tx, person, id)
+			if errors.Is(err, sql.ErrNoRows) {
+				refused = ErrNotFound
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if refused = f(ctx, c); refused != nil {
+				return nil // nothing was written yet
+			}
+			made = c
+			return c.write(ctx, t.db)
+		})
+		switch {
+		case errors.Is(err, errStale) && try < staleTries:
+			continue
+		case err != nil:
+			return nil, err
+		}
+		return made, refused
+	}
+}
+
+func readChange(ctx context.Context, tx *sql.Tx, person, id string) (*PointChange, error) {
+	p, err := readPoint(tx.QueryRowContext(ctx, `SELECT `+pointColumns+` FROM learn_points WHERE person = $1 AND id = $2 AND staged IS NULL`, texts([]any{person, id})...))
+	if err != nil {
+		return nil, err
+	}
+	c := &PointChange{Point: p, was: p, tx: tx}
+	c.was.Tags = slices.Clone(p.Tags)
+	rows, err := tx.QueryContext(ctx, `SELECT `+sittingColumns+` FROM learn_sittings WHERE point = $1 ORDER BY number, created_at`, p.Number)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		s, err := readSitting(rows)
+		if err != nil {
+			return nil, err
+		}
+		c.Sittings = append(c.Sittings, s)
+	}
+	c.wasThere = slices.Clone(c.Sittings)
+	return c, rows.Err()
+}
+
+// Was is the point before the change.
+func (c *PointChange) Was() *Point { return &c.was }
+
+// Entry finds an entry of the person's review log.
+func (c *PointChange) Entry(ctx context.Context, id string) (LogEntry, error) {
+	e, err := readLog(c.tx.QueryRowContext(ctx, `SELECT `+logColumns+` FROM learn_log WHERE person = $1 AND id = $2`, texts([]any{c.was.Person, id})...))
+	return e, translate(err)
+}
+
+// LastReview is the point's last review that was not taken back.
+func (c *PointChange) LastReview(ctx context.Context) (LogEntry, error) {
+	e, err := readLog(c.tx.QueryRowContext(ctx, lastReview+` AND point = $2 ORDER BY at DESC, id DESC LIMIT 1`, c.was.Person, c.was.Number))
+	return e, translate(err)
+}
+
+// Undone says whether a review was taken back.
+func (c *PointChange) Undone(ctx context.Context, id string) (bool, error) {
+	var n int
+	err := c.tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM learn_log WHERE person = $1 AND undoes = $2 AND undoes <> ''`, texts([]any{c.was.Person, id})...).Scan(&n)
+	return n > 0, err
+}
+
+// Load is how many of the person's points wait for a day.
+func (c *PointChange) Load(ctx context.Context, day Day) int {
+	const page = 64
+	first := day - day%page
+	if !c.loaded[first] {
+		if c.loaded == nil {
+			c.load, c.loaded = map[Day]int{}, map[Day]bool{}
+		}
+		c.loaded[first] = true
+		rows, err := c.tx.QueryContext(ctx, `SELECT day, SUM(n) FROM learn_counts WHERE person = $1 AND queue = 3 AND day BETWEEN $2 AND $3 GROUP BY day`,
+			c.was.Person, int64(first), int64(first+page-1))
+		if err != nil {
+			return 0 // the load only spreads the work
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var d Day
+			var n int
+			if rows.Scan(&d, &n) == nil {
+				c.load[d] = n
+			}
+		}
+	}
+	return c.load[day]
+}
+
+func (c *PointChange) write(ctx context.Context, db *DB) error {
+	p := &c.Point
+	args := append(pointValues(p), p.Number, c.was.Version)
+	res, err := c.tx.ExecContext(ctx, `UPDATE learn_points SET (`+pointValueColumns+`, version) =
+		($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, version + 1)
+		WHERE number = $25 AND version = $26`, args...)
+	if err := changed(res, err); errors.Is(err, ErrNotFound) {
+		return errStale
+	} else if err != nil {
+		return err
+	}
+	p.Version = c.was.Version + 1
+	var d learnDeltas
+	d.move(&c.was, p)
+	if !slices.Equal(c.was.Tags, p.Tags) {
+		if err := writeTags(ctx, c.tx, p, true); err != nil {
+			return err
+		}
+	}
+	if p.Words != nil {
+		if err := db.writeWords(ctx, c.tx, p, true); err != nil {
+			return err
+		}
+	}
+	if err := c.writeSittings(ctx); err != nil {
+		return err
+	}
+	for i := range c.Log {
+		if err := writeLog(ctx, c.tx, &c.Log[i]); err != nil {
+			return err
+		}
+		d.logged(p.Deck, &c.Log[i])
+	}
+	if c.BuryKin != 0 && p.Kin != "" {
+		_, err := c.tx.ExecContext(ctx, `UPDATE learn_points SET buried = $1, version = version + 1 WHERE person = $2 AND kin = $3 AND kin <> '' AND number <> $4
+			AND deleted_at IS NULL AND (queue = 1 OR queue = 3 AND due < $5)`, int64(c.BuryKin), p.Person, p.Kin, p.Number, int64(c.BuryKin))
+		if err != nil {
+			return err
+		}
+	}
+	return d.write(ctx, c.tx, p.Person)
+}
+
+func (c *PointChange) writeSittings(ctx context.Context) error {
+	for i := range c.Sittings {
+		s := &c.Sittings[i]
+		s.Point = c.Point.Number
+		at := slices.IndexFunc(c.wasThere, func(w Sitting) bool { return w.ID == s.ID })
+		var err error
+		switch {
+		case at < 0:
+			err = insertSitting(ctx, c.tx, c.Point.Person, s)
+		case c.wasThere[at] != *s:
+			_, err = c.tx.ExecContext(ctx, `UPDATE learn_sittings SET day = $1, number = $2, completed_at = $3, recall = $4 WHERE person = $5 AND id = $6`,
+				texts([]any{int64(s.Day), s.Number, maybeMillis(s.Completed), s.Recall, c.Point.Person, s.ID})...)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, w := range c.wasThere {
+		if !slices.ContainsFunc(c.Sittings, func(s Sitting) bool { return s.ID == w.ID }) {
+			if _, err := c.tx.ExecContext(ctx, `DELETE FROM learn_sittings WHERE person = $1 AND id = $2`, c.Point.Person, w.ID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func insertSitting(ctx context.Context, tx *sql.Tx, person string, s *Sitting) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO learn_sittings (id, person, point, day, number, completed_at, created_at, recall) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		texts([]any{s.ID, person, s.Point, int64(s.Day), s.Number, maybeMillis(s.Completed), millis(s.Created), s.Recall})...)
+	return err
+}
+
+func writeLog(ctx context.Context, tx *sql.Tx, e *LogEntry) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO learn_log (`+logColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
+		texts([]any{e.ID, e.Person, e.Point, e.Kind, millis(e.At), int64(e.Day), e.Zone, int64(e.Grade), e.Sitting, e.Recall, e.Score, e.Took.Milliseconds(), e.Door, e.Elapsed,
+			string(e.Before), string(e.After), e.Undoes})...)
+	return err
+}
+
+func writeTags(ctx context.Context, tx *sql.Tx, p *Point, replace bool) error {
+	if replace {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM learn_tags WHERE point = $1`, p.Number); err != nil {
+			return err
+		}
+	}
+	for _, tag := range p.Tags {
+		if _, err := tx.ExecContext(ctx, `INSERT INTO learn_tags (person, tag, point) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, texts([]any{p.Person, tag, p.Number})...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// learnDeltas are the counters that a change moves.
+type learnDeltas struct {
+	counts map[Count]int
+	days   map[dayKey]*DayWork
+}
+
+type dayKey struct {
+	deck string
+	day  Day
+}
+
+func (d *learnDeltas) count(p *Point, n int) {
+	if d.counts == nil {
+		d.counts = map[Count]int{}
+	}
+	d.counts[Count{Deck: p.Deck, Queue: p.Queue(), Day: queueDay(p)}] += n
+}
+
+func (d *learnDeltas) move(from, to *Point) {
+	d.count(from, -1)
+	d.count(to, 1)
+}
+
+// logged counts a review; a review that is taken back counts the other way.
+func (d *learnDeltas) logged(deck string, e *LogEntry) {
+	n := 1
+	switch e.Kind {
+	case LogReview:
+	case LogUndo:
+		n = -1
+	default:
+		return
+	}
+	if d.days == nil {
+		d.days = map[dayKey]*DayWork{}
+	}
+	k := dayKey{deck, e.Day}
+	w := d.days[k]
+	if w == nil {
+		w = &DayWork{}
+		d.days[k] = w
+	}
+	switch e.Grade {
+	case Again:
+		w.Again += n
+	case Hard:
+		w.Hard += n
+	case Easy:
+		w.Easy += n
+	default:
+		w.Good += n
+	}
+	if e.Elapsed < 0 { // the first review ever
+		w.Fresh += n
+	}
+	if e.Kind == LogReview {
+		w.Took += e.Took
+	}
+}
+
+// write adds the deltas, in an order that is the same everywhere, so that two
+// instances do not wait for each other.
+func (d *learnDeltas) write(ctx context.Context, tx *sql.Tx, person string) error {
+	keys := make([]Count, 0, len(d.counts))
+	for k, n := range d.counts {
+		if n != 0 {
+			keys = append(keys, k)
+		}
+	}
+	slices.SortFunc(keys, func(a, b Count) int {
+		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Day, b.Day), strings.Compare(a.Deck, b.Deck))
+	})
+	for _, k := range keys {
+		if _, err := tx.ExecContext(ctx, `INSERT INTO learn_counts (person, deck, queue, day, n) VALUES ($1, $2, $3, $4, $5)
+			ON CONFLICT (person, queue, day, deck) DO UPDATE SET n = learn_counts.n + excluded.n`, person, k.Deck, int64(k.Queue), int64(k.Day), d.counts[k]); err != nil {
+			return err
+		}
+	}
+	days := make([]dayKey, 0, len(d.days))
+	for k := range d.days {
+		days = append(days, k)
+	}
+	slices.SortFunc(days, func(a, b dayKey) int { return cmp.Or(cmp.Compare(a.day, b.day), strings.Compare(a.deck, b.deck)) })
+	for _, k := range days {
+		w := d.days[k]
+		if _, err := tx.ExecContext(ctx, `INSERT INTO learn_days (person, deck, day, fresh, again, hard, good, easy, took_ms) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+			ON CONFLICT (person, day, deck) DO UPDATE SET fresh = learn_days.fresh + excluded.fresh, again = learn_days.again + excluded.again, hard = learn_days.hard + excluded.hard,
+			good = learn_days.good + excluded.good, easy = learn_days.easy + excluded.easy, took_ms = learn_days.took_ms + excluded.took_ms`,
+			person, k.deck, int64(k.day), w.Fresh, w.Again, w.Hard, w.Good, w.Easy, w.Took.Milliseconds()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

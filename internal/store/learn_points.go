@@ -1,0 +1,293 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const pointColumns = `number, id, person, deck, question, answer, tags, in_plan, suspended, draft, kin, origin, created_at, updated_at, deleted_at, version, ` +
+	`phase, step, stability, difficulty, due, due_at, buried, reps, lapses, last_at, last_day`
+
+func readPoint(s scanner) (p Point, err error) {
+	var tags string
+	var created, updated, dueAt, lastAt int64
+	var deleted sql.NullInt64
+	c := &p.Card
+	err = s.Scan(&p.Number, &p.ID, &p.Person, &p.Deck, &p.Question, &p.Answer, &tags, &p.InPlan, &p.Suspended, &p.Draft, &p.Kin, &p.Origin,
+		&created, &updated, &deleted, &p.Version,
+		&c.Phase, &c.Step, &c.Stability, &c.Difficulty, &c.Due, &dueAt, &c.Buried, &c.Reps, &c.Lapses, &lastAt, &c.LastDay)
+	p.Tags = splitTags(tags)
+	p.Created, p.Updated, p.Deleted = fromMillis(created), fromMillis(updated), fromMaybe(deleted)
+	c.DueAt, c.LastAt = fromZero(dueAt), fromZero(lastAt)
+	return p, err
+}
+
+// zeroMillis keeps the zero time as 0.
+func zeroMillis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+func fromZero(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return fromMillis(ms)
+}
+
+// Tags have no line breaks.
+func splitTags(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return strings.Split(s, "\n")
+}
+
+func joinTags(tags []string) string { return strings.Join(tags, "\n") }
+
+// queueDay is the day under which a point is counted.
+func queueDay(p *Point) Day {
+	if q := p.Queue(); q == QueueNone || q == QueueNew {
+		return 0
+	}
+	return p.Card.Due
+}
+
+// pointValues are the values of a point's row, all but its number, id, person and
+// version.
+func pointValues(p *Point) []any {
+	c := &p.Card
+	return texts([]any{
+		p.Deck, p.Question, p.Answer, joinTags(p.Tags), p.InPlan, p.Suspended, p.Draft, p.Kin, p.Origin, millis(p.Created), millis(p.Updated), maybeMillis(p.Deleted),
+		int64(p.Queue()), int64(c.Phase), c.Step, c.Stability, c.Difficulty, int64(c.Due), zeroMillis(c.DueAt), int64(c.Buried), c.Reps, c.Lapses, zeroMillis(c.LastAt), int64(c.LastDay),
+	})
+}
+
+const pointValueColumns = `deck, question, answer, tags, in_plan, suspended, draft, kin, origin, created_at, updated_at, deleted_at, ` +
+	`queue, phase, step, stability, difficulty, due, due_at, buried, reps, lapses, last_at, last_day`
+
+// Point finds a point that is not in the trash.
+func (t Learn) Point(ctx context.Context, person, id string) (Point, error) {
+	return one(ctx, t.db, readPoint, `SELECT `+pointColumns+` FROM learn_points WHERE person = $1 AND id = $2 AND deleted_at IS NULL AND staged IS NULL`, person, id)
+}
+
+// PointOf finds the point that a row of a plan, or an entry of the log, belongs to.
+func (t Learn) PointOf(ctx context.Context, person, sitting string) (Point, error) {
+	return one(ctx, t.db, readPoint, `SELECT `+pointColumns+` FROM learn_points WHERE person = $1 AND deleted_at IS NULL AND staged IS NULL
+		AND number = (SELECT point FROM learn_sittings WHERE person = $2 AND id = $3)`, person, person, sitting)
+}
+
+// Numbered finds points by their numbers, in any order; those that are missing or
+// in the trash are left out.
+func (t Learn) Numbered(ctx context.Context, person string, numbers []int64) ([]Point, error) {
+	var out []Point
+	for chunk := range slices.Chunk(numbers, inMost) {
+		points, err := all(ctx, t.db, readPoint, `SELECT `+pointColumns+` FROM learn_points WHERE deleted_at IS NULL AND staged IS NULL AND person = $1 AND number IN (`+inMarks(2)+`)`,
+			append([]any{person}, inArgs(chunk)...)...)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, points...)
+	}
+	return out, nil
+}
+
+// inMost is how many numbers one query looks for; fewer are filled up, so that
+// the query is always the same.
+const inMost = 50
+
+func inMarks(from int) string {
+	var b strings.Builder
+	for i := range inMost {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString("$" + strconv.Itoa(from+i))
+	}
+	return b.String()
+}
+
+func inArgs(numbers []int64) []any {
+	args := make([]any, inMost)
+	for i := range args {
+		args[i] = numbers[min(i, len(numbers)-1)]
+	}
+	return args
+}
+
+// PointFilter says which points are meant. The zero value means all that are not
+// in the trash.
+type PointFilter struct {
+	Deck  *string // of this deck
+	Tag   string  // with this tag
+	Trash bool    // in the trash instead
+	Draft bool    // drafts only
+}
+
+// PointKey is where a page of points ends.
+type PointKey struct {
+	Created time.Time
+	Number  int64
+}
+
+// Points lists a person's points, newest first, behind a key; the zero key begins.
+func (t Learn) Points(ctx context.Context, person string, f PointFilter, after PointKey, limit int) ([]Point, error) {
+	q := queryFrom(`SELECT `+pointColumns+` FROM learn_points`, person)
+	f.into(q)
+	if after.Number != 0 {
+		q.and(`(created_at, number) < (` + q.arg(millis(after.Created)) + `, ` + q.arg(after.Number) + `)`)
+	}
+	return all(ctx, t.db, readPoint, q.text+` ORDER BY created_at DESC, number DESC LIMIT `+q.arg(limit), q.args...)
+}
+
+func (f PointFilter) into(q *pointQuery) {
+	if f.Trash {
+		q.and(`deleted_at IS NOT NULL`)
+	} else {
+		q.and(`deleted_at IS NULL`)
+	}
+	if f.Deck != nil {
+		q.and(`deck = ` + q.arg(*f.Deck))
+	}
+	if f.Draft {
+		q.and(`draft`)
+	}
+	if f.Tag != "" {
+		q.and(`number IN (SELECT point FROM learn_tags WHERE person = ` + q.arg(q.args[0]) + ` AND tag = ` + q.arg(f.Tag) + `)`)
+	}
+}
+
+// pointQuery is a query over a person's points. There are only as many texts as
+// there are combinations of filters.
+type pointQuery struct {
+	text string
+	args []any
+}
+
+func queryFrom(head, person string) *pointQuery {
+	return &pointQuery{head + ` WHERE person = $1 AND staged IS NULL`, []any{person}}
+}
+
+func (q *pointQuery) and(condition string) { q.text += ` AND ` + condition }
+
+func (q *pointQuery) arg(v any) string {
+	q.args = append(q.args, v)
+	return "$" + strconv.Itoa(len(q.args))
+}
+
+// QueueKey is where a page of a queue ends.
+type QueueKey struct {
+	Queue  Queue     `json:"q"`
+	Due    Day       `json:"d"`
+	DueAt  time.Time `json:"a,omitzero"`
+	Number int64     `json:"n"`
+}
+
+// KeyOf is the key of a point in its queue.
+func KeyOf(p *Point) QueueKey {
+	return QueueKey{Queue: p.Queue(), Due: p.Card.Due, DueAt: p.Card.DueAt, Number: p.Number}
+}
+
+// QueueFilter says what of a queue is meant.
+type QueueFilter struct {
+	Queue Queue
+	Today Day       // what is due later, or buried beyond today, is left out
+	Now   time.Time // in the queue of steps: what is due later is left out
+	Deck  *string
+	Tag   string
+	Skip  []string // decks that are left out; 30 at most are heeded
+}
+
+// Queued lists the points of a queue in their order, behind a key.
+func (t Learn) Queued(ctx context.Context, person string, f QueueFilter, after QueueKey, limit int) ([]Point, error) {
+	q := queryFrom(`SELECT `+pointColumns+` FROM learn_points`, person)
+	PointFilter{Deck: f.Deck, Tag: f.Tag}.into(q)
+	q.and(`queue = ` + strconv.Itoa(int(f.Queue)))
+	order := `due, due_at, number`
+	switch f.Queue {
+	case QueueSteps:
+		q.and(`due <= ` + q.arg(int64(f.Today)+1))
+		q.and(`due_at <= ` + q.arg(millis(f.Now)))
+	case QueueDay:
+		q.and(`due <= ` + q.arg(int64(f.Today)))
+		q.and(`buried <= ` + q.arg(int64(f.Today)))
+	default:
+		q.and(`buried <= ` + q.arg(int64(f.Today)))
+	}
+	for _, deck := range f.Skip[:min(len(f.Skip), 30)] {
+		q.and(`deck <> ` + q.arg(deck))
+	}
+	if after.Number != 0 {
+		q.and(`(due, due_at, number) > (` + q.arg(int64(after.Due)) + `, ` + q.arg(zeroMillis(after.DueAt)) + `, ` + q.arg(after.Number) + `)`)
+	}
+	return all(ctx, t.db, readPoint, q.text+` ORDER BY `+order+` LIMIT `+q.arg(limit), q.args...)
+}
+
+const sittingColumns = `id, point, day, number, completed_at, created_at, recall`
+
+func readSitting(s scanner) (v Sitting, err error) {
+	var completed sql.NullInt64
+	var created int64
+	err = s.Scan(&v.ID, &v.Point, &v.Day, &v.Number, &completed, &created, &v.Recall)
+	v.Completed, v.Created = fromMaybe(completed), fromMillis(created)
+	return v, err
+}
+
+// Sittings lists the plans of points, by point, each in its order.
+func (t Learn) Sittings(ctx context.Context, numbers []int64) (map[int64][]Sitting, error) {
+	out := make(map[int64][]Sitting, len(numbers))
+	for chunk := range slices.Chunk(numbers, inMost) {
+		list, err := all(ctx, t.db, readSitting, `SELECT `+sittingColumns+` FROM learn_sittings WHERE point IN (`+inMarks(1)+`) ORDER BY point, number, created_at`, inArgs(chunk)...)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range list {
+			out[s.Point] = append(out[s.Point], s)
+		}
+	}
+	return out, nil
+}
+
+const logColumns = `id, person, point, kind, at, day, zone, grade, sitting, recall, score, took_ms, door, elapsed, state, outcome, undoes`
+
+func readLog(s scanner) (e LogEntry, err error) {
+	var at, took int64
+	var before, after string
+	err = s.Scan(&e.ID, &e.Person, &e.Point, &e.Kind, &at, &e.Day, &e.Zone, &e.Grade, &e.Sitting, &e.Recall, &e.Score, &took, &e.Door, &e.Elapsed, &before, &after, &e.Undoes)
+	e.At, e.Took = fromMillis(at), time.Duration(took)*time.Millisecond
+	e.Before, e.After = []byte(before), []byte(after)
+	return e, err
+}
+
+// Log lists a person's entries of the review log, oldest first, of one point, or
+// of all if point is 0, behind a time and an id.
+func (t Learn) Log(ctx context.Context, person string, point int64, after time.Time, afterID string, limit int) ([]LogEntry, error) {
+	const query = `SELECT ` + logColumns + ` FROM learn_log WHERE person = $1 AND (at, id) > ($2, $3)`
+	from := zeroMillis(after)
+	if after.IsZero() {
+		from = -1 << 60
+	}
+	if point == 0 {
+		return all(ctx, t.db, readLog, query+` ORDER BY at, id LIMIT $4`, person, from, afterID, limit)
+	}
+	return all(ctx, t.db, readLog, query+` AND point = $4 ORDER BY at, id LIMIT $5`, person, from, afterID, point, limit)
+}
+
+// Entry finds an entry of the review log.
+func (t Learn) Entry(ctx context.Context, person, id string) (LogEntry, error) {
+	return one(ctx, t.db, readLog, `SELECT `+logColumns+` FROM learn_log WHERE person = $1 AND id = $2`, person, id)
+}
+
+// LastReview is a person's last review that was not taken back.
+func (t Learn) LastReview(ctx context.Context, person string) (LogEntry, error) {
+	return one(ctx, t.db, readLog, lastReview+` ORDER BY at DESC, id DESC LIMIT 1`, person)
+}
+
+const lastReview = `SELECT ` + logColumns + ` FROM learn_log l WHERE person = $1 AND kind = 'review'
+	AND NOT EXISTS (SELECT 1 FROM learn_log u WHERE u.person = l.person AND u.undoes = l.id AND u.undoes <> '')`
