@@ -161,7 +161,7 @@ func (s *Service) AddKey(ctx context.Context, n NewKey) (store.Key, string, erro
 	}
 	secret := n.Secret
 	if secret == "" {
-		secret = "pb_" + seal.Token(32)
+		secret = prefix(n.Scopes) + seal.Token(32)
 	}
 	k := store.Key{ID: newID(), Person: n.Person, Name: n.Name, Scopes: n.Scopes, Bot: n.Bot, Hash: seal.Hash(secret), Hint: hint(secret), Rules: n.Rules, Created: s.now()}
 	if n.Expires > 0 {
@@ -174,6 +174,15 @@ func (s *Service) AddKey(ctx context.Context, n NewKey) (store.Key, string, erro
 		return store.Key{}, "", err
 	}
 	return k, secret, nil
+}
+
+// prefix tells people what a key is for. That of keys for Learn alone is the one
+// that its clients know.
+func prefix(scopes []string) string {
+	if slices.Equal(scopes, []string{ScopeLearn}) {
+		return "sk_"
+	}
+	return "pb_"
 }
 
 // hint is enough of a secret to tell it from others: its prefix and 4 of at

@@ -16,7 +16,7 @@ import (
 // doors are what answers at the addresses that routes lists.
 type doors struct {
 	lingzhu, cable, media, api, metrics, ready http.Handler
-	endpoint                                   http.Handler
+	endpoint, learnFiles                       http.Handler
 	mcp                                        *mcp.Server
 	version                                    string
 }
@@ -37,7 +37,11 @@ func routes(d doors) *http.ServeMux {
 	mux.HandleFunc("GET /mcp/rokid/sse", d.mcp.ServeRokid)
 	mux.HandleFunc("POST /messages", d.mcp.ServeRokidMessages)
 	mux.HandleFunc("POST /messages/", d.mcp.ServeRokidMessages)
+	mux.HandleFunc("/api/mcp", d.mcp.ServeLearn)
+	mux.HandleFunc("/api/mcp/sse", d.mcp.ServeLearnSSE)
+	mux.HandleFunc("/api/mcp/messages", d.mcp.ServeLearnMessages)
 	mux.Handle("/api/v1/", d.api)
+	mux.Handle("/api/v1/learn/", d.learnFiles)
 	mux.Handle("GET /metrics", d.metrics)
 	mux.Handle("GET /readyz", d.ready)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -45,7 +49,7 @@ func routes(d doors) *http.ServeMux {
 	})
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		fmt.Fprintf(w, "Patchbay %s is running.\nGlasses ask at /sse/rokid, EyeClaw plugins connect to /cable,\nprograms call tools at /mcp.\n", d.version)
+		fmt.Fprintf(w, "Patchbay %s is running.\nGlasses ask at /sse/rokid, EyeClaw plugins connect to /cable,\nprograms call tools at /mcp, and learn at /api/mcp.\n", d.version)
 	})
 	return mux
 }

@@ -25,6 +25,7 @@ import (
 	"patchbay/internal/observe"
 	"patchbay/internal/plug/bots"
 	"patchbay/internal/plug/eyeclaw"
+	"patchbay/internal/plug/learn"
 	"patchbay/internal/plug/mcp"
 	"patchbay/internal/plug/mcp/upstream"
 	"patchbay/internal/plug/rokid"
@@ -127,10 +128,22 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		return err
 	}
 	socket.Offer(bots.Tools())
+	learning, err := LearnOptions(base, log)
+	if err != nil {
+		return err
+	}
+	learning.Model, learning.Registerer = modelOn(hub), registry
+	points := learn.New(learning)
+	if socket, err = hub.Plug(learn.Outlet(), &learn.Provider{Service: points}); err != nil {
+		return err
+	}
+	socket.Offer(learn.Tools())
+	quizOn(hub, points, base.Store, log)
 	programs := mcp.New(mcp.Options{
 		Board: hub, Accounts: account.NewRecent(base.Accounts), Guard: guard, Box: base.Box, Logger: log, Registerer: registry,
 		Address: addresses.Of, Version: o.Version, PublicURL: c.PublicURL, Hosts: c.MCP.Hosts, Origins: c.MCP.Origins,
 		Sessions: c.MCP.Sessions, PerKey: c.MCP.SessionsOfKey, Idle: c.MCP.Idle, OpenBots: openBots(base), Relay: relayOn(messages),
+		LearnTools: learn.ToolNames(),
 	})
 	defer programs.Close()
 	servers, err := newServers(upstream.Options{
@@ -162,8 +175,9 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	ready.Store(true)
 	mux := routes(doors{
 		lingzhu: glasses, cable: cable, media: http.HandlerFunc(hub.ServeMedia), api: control, mcp: programs,
-		endpoint: &endpoint{base: base, servers: servers, refresh: refresh, guard: guard, log: log, address: addresses.Of},
-		metrics:  metricsHandler(c, registry, control, addresses), ready: readiness(&ready, base.Store, messages), version: o.Version,
+		endpoint:   &endpoint{base: base, servers: servers, refresh: refresh, guard: guard, log: log, address: addresses.Of},
+		learnFiles: newLearnFiles(points, base, guard, log, addresses.Of, c),
+		metrics:    metricsHandler(c, registry, control, addresses), ready: readiness(&ready, base.Store, messages), version: o.Version,
 	})
 	server := &http.Server{
 		Handler:           observe.Requests(log, registry, mux),
@@ -181,7 +195,8 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	running, stop := errgroup.WithContext(ctx)
 	running.Go(func() error { return serveHTTP(server, listener, c) })
 	running.Go(func() error { return serveMetrics(stop, c, registry) })
-	running.Go(func() error { return purge(stop, base, log) })
+	running.Go(func() error { return purge(stop, base, points.EmptyTrash, log) })
+	running.Go(func() error { return index(stop, points, base.Store, messages.Instance, log) })
 	running.Go(func() error {
 		<-stop.Done()
 		ready.Store(false)

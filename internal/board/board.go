@@ -85,6 +85,7 @@ type Board struct {
 	runs     map[[32]byte]*run // that a repeated request can join
 	built    map[int64]built
 	push     map[string]Push
+	between  between
 }
 
 type built struct {
@@ -201,6 +202,41 @@ func (b *Board) OnLate(door string, p Push) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.push[door] = p
+}
+
+// Interposed looks whether somebody else than its bot answers a turn, and returns
+// who; nil: the bot does. It is asked once for each turn that is begun, by many
+// turns at a time, and keeps the asker waiting. The context is the turn's own.
+type Interposed func(ctx context.Context, bot store.Bot, turn *talk.Turn) talk.Bot
+
+// between is who may step between an asker and a bot.
+type between struct {
+	kind string
+	look Interposed
+}
+
+// Interpose sets who may answer in a bot's place. It is called once, before the
+// first turn.
+//
+// What they answer does not wait for the bot, and comes while it is offline. It is
+// traced under the given kind, and is no part of the bot's conversation: it is not
+// kept as an exchange, not told later if the asker has gone, and tells no late
+// answers, which wait until the bot itself is asked again.
+func (b *Board) Interpose(kind string, look Interposed) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.between = between{kind, look}
+}
+
+// interposed finds who answers a turn in its bot's place, if anybody does.
+func (b *Board) interposed(ctx context.Context, bot store.Bot, turn *talk.Turn) (kind string, who talk.Bot) {
+	b.mu.Lock()
+	between := b.between
+	b.mu.Unlock()
+	if between.look == nil {
+		return "", nil
+	}
+	return between.kind, between.look(ctx, bot, turn)
 }
 
 // Answer puts a turn to its bot and hands the pieces of the answer to emit, one

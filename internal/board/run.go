@@ -28,6 +28,7 @@ type run struct {
 
 	mu        sync.Mutex
 	state     state
+	instead   string // the kind of who answers in the bot's place; empty: the bot does
 	listeners []*listener
 	log       transcript
 	waited    time.Duration // for the bot's turn
@@ -104,6 +105,12 @@ func (r *run) work() {
 func (r *run) ask() error {
 	b := r.board
 	ctx := r.ctx
+	if kind, who := b.interposed(ctx, r.bot, r.turn); who != nil {
+		r.mu.Lock()
+		r.instead = kind
+		r.mu.Unlock()
+		return r.stopped(who.Answer(ctx, r.turn, r.emit))
+	}
 	t, err := b.target(ctx, r.bot, r.common)
 	if err != nil {
 		return err
@@ -118,7 +125,12 @@ func (r *run) ask() error {
 	r.mu.Lock()
 	r.waited = waited
 	r.mu.Unlock()
-	if cause := context.Cause(ctx); err != nil && cause != nil {
+	return r.stopped(err)
+}
+
+// stopped says in an error how it came that the answer was stopped, if it was.
+func (r *run) stopped(err error) error {
+	if cause := context.Cause(r.ctx); err != nil && cause != nil {
 		if errors.Is(cause, ErrStopping) {
 			return talk.Fail(talk.Lost, "", cause)
 		}
@@ -193,8 +205,13 @@ func (r *run) deliver(e talk.Event) {
 	}
 }
 
-// tellLate tells the answers of earlier turns that were not heard. With mu held.
+// tellLate tells the answers of earlier turns that were not heard, unless it is
+// not the bot that speaks: they belong to the conversation with the bot, and go on
+// waiting for it. With mu held.
 func (r *run) tellLate() {
+	if r.instead != "" {
+		return
+	}
 	for r.told < len(r.late) && len(r.listeners) > 0 {
 		e := r.late[r.told]
 		r.deliver(talk.Note(talk.SayLate.In(r.turn.Lang) + e.Answer + "\n\n"))
@@ -377,10 +394,11 @@ func (r *run) lateExchange(answer string) *store.Exchange {
 	return r.exchange(answer, true)
 }
 
-// exchange is how history keeps the turn; nil if there is nothing to keep or
-// nobody to keep it for.
+// exchange is how history keeps the turn; nil if there is nothing to keep, nobody
+// to keep it for, or if it was not the bot that spoke. With mu held, or after the
+// end.
 func (r *run) exchange(answer string, unheard bool) *store.Exchange {
-	if r.turn.Person == "" || answer == "" {
+	if r.turn.Person == "" || answer == "" || r.instead != "" {
 		return nil
 	}
 	return &store.Exchange{
@@ -404,8 +422,12 @@ func question(t *talk.Turn) string {
 
 // trace is the record of the turn so far. With mu held.
 func (r *run) trace(outcome string, code talk.Code, cause string) store.Trace {
+	kind := r.bot.Kind
+	if r.instead != "" {
+		kind = r.instead
+	}
 	tr := store.Trace{
-		Turn: r.turn.ID, Bot: r.turn.Bot, Owner: r.bot.Owner, Kind: r.bot.Kind, Door: r.turn.Door,
+		Turn: r.turn.ID, Bot: r.turn.Bot, Owner: r.bot.Owner, Kind: kind, Door: r.turn.Door,
 		Person: r.turn.Person, Conversation: r.turn.Conversation, Instance: r.board.Bus.Instance,
 		At: r.started, Queue: r.waited, First: r.first, Total: time.Since(r.started),
 		Pieces: r.pieces, Bytes: r.bytes, Outcome: outcome, Code: string(code), Cause: cause,

@@ -47,6 +47,7 @@ type Config struct {
 	History  History  `key:"history" doc:"What bots are told about earlier turns of a conversation."`
 	Media    Media    `key:"media" doc:"Pictures that came in with a question."`
 	MCP      MCP      `key:"mcp" doc:"Doors for programs that call tools, as Claude, Cursor and agents do."`
+	Learn    Learn    `key:"learn" doc:"Knowledge points and their reviews."`
 	Audit    Audit    `key:"audit" doc:"The trail of calls of tools: who called what, when, and how it ended."`
 	Metrics  Metrics  `key:"metrics" doc:"Numbers for Prometheus."`
 }
@@ -141,6 +142,17 @@ type MCP struct {
 	Sessions      int           `key:"sessions" default:"10000" min:"1" max:"1000000" doc:"Most sessions that are kept in memory."`
 	SessionsOfKey int           `key:"sessions_of_key" default:"2500" min:"1" max:"1000000" doc:"Most sessions of one key that are kept in memory."`
 	Idle          time.Duration `key:"idle" default:"30m" min:"1m" max:"30d" doc:"How long a session that nobody uses is kept in memory."`
+}
+
+// Learn is how people learn who decided nothing themselves, and what helps to find
+// what they know.
+type Learn struct {
+	TimeZone        string `key:"time_zone" doc:"Time zone of people who did not say theirs, such as Asia/Shanghai; empty means the server's."`
+	ImportSize      Size   `key:"import_size" default:"256MiB" min:"1MiB" max:"256MiB" doc:"Largest file of knowledge points that is taken over HTTP."`
+	EmbeddingsURL   string `key:"embeddings_url" doc:"Base of an OpenAI-compatible API that makes vectors of texts, such as https://api.openai.com/v1, so that points are also found by their meaning; empty means that they are found by their words."`
+	EmbeddingsKey   string `key:"embeddings_key" secret:"true" doc:"Key of that API."`
+	EmbeddingsModel string `key:"embeddings_model" default:"text-embedding-3-small" doc:"Model that it is asked for."`
+	EmbeddingsDims  int    `key:"embeddings_dims" default:"256" min:"0" max:"4096" doc:"Length of the vectors that it is asked for; 0 means that of the model."`
 }
 
 // Audit says what is kept of calls.

@@ -60,6 +60,7 @@ func TestDefaults(t *testing.T) {
 		History: History{Keep: 720 * time.Hour, Turns: 20},
 		Media:   Media{Keep: time.Hour},
 		MCP:     MCP{Hosts: []string{}, Origins: []string{}, Sessions: 10000, SessionsOfKey: 2500, Idle: 30 * time.Minute},
+		Learn:   Learn{ImportSize: 256 * MiB, EmbeddingsModel: "text-embedding-3-small", EmbeddingsDims: 256},
 		Audit:   Audit{Keep: 2160 * time.Hour},
 	}
 	if got := c.Data; filepath.Separator == '/' && got != want.Data {
@@ -136,6 +137,8 @@ func TestEveryKey(t *testing.T) {
 		"limits.auth_failures": "3", "limits.body": "2MiB", "limits.body_images": "9MiB", "limits.turns": "7", "limits.calls": "8", "limits.call_rate": "9",
 		"mcp.hosts": "nas.example.org", "mcp.origins": "https://app.example.org", "mcp.sessions": "11", "mcp.sessions_of_key": "12", "mcp.idle": "13m",
 		"audit.keep": "3d", "audit.args": "true",
+		"learn.time_zone": "Asia/Shanghai", "learn.import_size": "2MiB", "learn.embeddings_url": "http://127.0.0.1:9/v1", "learn.embeddings_key": "k",
+		"learn.embeddings_model": "m", "learn.embeddings_dims": "64",
 		"turn.first_piece": "20s", "turn.idle": "30s", "turn.late": "1h", "turn.heartbeat": "2s", "turn.grace": "9s",
 		"lingzhu.error_style": "http", "lingzhu.quiet_start": "true", "lingzhu.waiting_text": "正在思考…",
 		"lingzhu.waiting_after": "3s", "lingzhu.binding": "false", "lingzhu.push_url": "http://127.0.0.1:9", "lingzhu.images_per_hour": "5",

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 const (
@@ -128,6 +129,17 @@ func (c *Config) checkTimes(p *Problems) {
 func (c *Config) checkOutside(p *Problems) {
 	if u := c.Lingzhu.PushURL; u != "" && !isWebURL(u) {
 		p.add("lingzhu.push_url", "", "is "+show(u), "give an address such as https://rcs.rokid.com, or leave it empty")
+	}
+	if u := c.Learn.EmbeddingsURL; u != "" && !isWebURL(u) {
+		p.add("learn.embeddings_url", "", "is "+show(u), "give an address such as https://api.openai.com/v1, or leave it empty")
+	}
+	if c.Learn.EmbeddingsKey == Masked {
+		p.add("learn.embeddings_key", "", "is the mask that stands for a key that is not shown", "give the key itself")
+	}
+	if zone := c.Learn.TimeZone; zone != "" {
+		if _, err := time.LoadLocation(zone); err != nil || zone == "Local" {
+			p.add("learn.time_zone", "", "is "+show(zone), "give a time zone such as Asia/Shanghai or Europe/Berlin, or leave it empty")
+		}
 	}
 	checkItems(p, "fetch.allow_hosts", c.Fetch.AllowHosts, isHostPattern, "hosts such as media.example.org, *.example.org or 192.168.1.7")
 	checkItems(p, "lingzhu.binding_hosts", c.Lingzhu.BindingHosts, isHostPattern, "hosts such as *.rokidcdn.com or media.example.org")

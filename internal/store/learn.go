@@ -92,9 +92,9 @@ func (t Learn) RemoveDeck(ctx context.Context, person, id string) error {
 			`INSERT INTO learn_counts (person, deck, queue, day, n) SELECT person, '', queue, day, n FROM learn_counts WHERE person = $1 AND deck = $2
 				ON CONFLICT (person, queue, day, deck) DO UPDATE SET n = learn_counts.n + excluded.n`,
 			`DELETE FROM learn_counts WHERE person = $1 AND deck = $2`,
-			`INSERT INTO learn_days (person, deck, day, fresh, again, hard, good, easy, took_ms)
-				SELECT person, '', day, fresh, again, hard, good, easy, took_ms FROM learn_days WHERE person = $1 AND deck = $2
-				ON CONFLICT (person, day, deck) DO UPDATE SET fresh = learn_days.fresh + excluded.fresh, again = learn_days.again + excluded.again,
+			`INSERT INTO learn_days (person, deck, day, fresh, due, again, hard, good, easy, took_ms)
+				SELECT person, '', day, fresh, due, again, hard, good, easy, took_ms FROM learn_days WHERE person = $1 AND deck = $2
+				ON CONFLICT (person, day, deck) DO UPDATE SET fresh = learn_days.fresh + excluded.fresh, due = learn_days.due + excluded.due, again = learn_days.again + excluded.again,
 				hard = learn_days.hard + excluded.hard, good = learn_days.good + excluded.good, easy = learn_days.easy + excluded.easy,
 				took_ms = learn_days.took_ms + excluded.took_ms`,
 			`DELETE FROM learn_days WHERE person = $1 AND deck = $2`,
@@ -126,10 +126,10 @@ func (t Learn) Waiting(ctx context.Context, person string, until Day) ([]Count, 
 		person, int64(until))
 }
 
-// Totals counts a person's points by deck, whatever they wait for; the trash
-// counts too.
+// Totals counts a person's points by deck, whatever they wait for, without the
+// trash.
 func (t Learn) Totals(ctx context.Context, person string) ([]Count, error) {
-	return all(ctx, t.db, readCount, `SELECT deck, 0, 0, SUM(n) FROM learn_counts WHERE person = $1 GROUP BY deck`, person)
+	return all(ctx, t.db, readCount, `SELECT deck, 0, 0, SUM(n) FROM learn_counts WHERE person = $1 AND queue >= 0 GROUP BY deck`, person)
 }
 
 // Forecast counts what waits for each day from one to another, both included.
@@ -150,6 +150,7 @@ type DayWork struct {
 	Deck  string
 	Day   Day
 	Fresh int // first reviews
+	Due   int // reviews of points that waited for a day, without first ones
 	// Grades count reviews by grade; Ungraded ones count as Good.
 	Again, Hard, Good, Easy int
 	Took                    time.Duration
@@ -163,10 +164,10 @@ func (w *DayWork) Reviews() int { return w.Again + w.Hard + w.Good + w.Easy }
 func (t Learn) Work(ctx context.Context, person string, from Day) ([]DayWork, error) {
 	return all(ctx, t.db, func(s scanner) (w DayWork, err error) {
 		var ms int64
-		err = s.Scan(&w.Deck, &w.Day, &w.Fresh, &w.Again, &w.Hard, &w.Good, &w.Easy, &ms)
+		err = s.Scan(&w.Deck, &w.Day, &w.Fresh, &w.Due, &w.Again, &w.Hard, &w.Good, &w.Easy, &ms)
 		w.Took = time.Duration(ms) * time.Millisecond
 		return w, err
-	}, `SELECT deck, day, fresh, again, hard, good, easy, took_ms FROM learn_days WHERE person = $1 AND day >= $2 ORDER BY day LIMIT 100000`, person, int64(from))
+	}, `SELECT deck, day, fresh, due, again, hard, good, easy, took_ms FROM learn_days WHERE person = $1 AND day >= $2 ORDER BY day LIMIT 100000`, person, int64(from))
 }
 
 // TagCount is how many points have a tag.
@@ -175,10 +176,11 @@ type TagCount struct {
 	N   int    `json:"points"`
 }
 
-// Tags lists a person's tags by name, beginning behind after.
+// Tags lists a person's tags by name, beginning behind after. Points in the trash
+// have theirs still.
 func (t Learn) Tags(ctx context.Context, person, after string, limit int) ([]TagCount, error) {
 	return all(ctx, t.db, func(s scanner) (c TagCount, err error) { return c, s.Scan(&c.Tag, &c.N) },
-		`SELECT tag, COUNT(*) FROM learn_tags WHERE person = $1 AND tag > $2 GROUP BY tag ORDER BY tag LIMIT $3`, person, after, limit)
+		`SELECT tag, n FROM learn_tag_counts WHERE person = $1 AND tag > $2 AND n > 0 ORDER BY tag LIMIT $3`, person, after, limit)
 }
 
 // Talk is what is kept of a conversation about points; a state that nobody came

@@ -34,6 +34,7 @@ func (t Learn) Add(ctx context.Context, person string, points []NewPoint) error 
 
 func (d *learnDeltas) added(n *NewPoint) {
 	d.count(&n.Point, 1)
+	d.tag(n.Point.Tags, 1)
 	for i := range n.Log {
 		d.logged(n.Point.Deck, &n.Log[i])
 	}
@@ -62,7 +63,8 @@ func (db *DB) insertPoint(ctx context.Context, tx *sql.Tx, person string, n *New
 	}
 	for i := range n.Log {
 		n.Log[i].Point, n.Log[i].Person = p.Number, person
-		if err := writeLog(ctx, tx, &n.Log[i]); err != nil {
+		// What was imported, deleted for good and is imported again has its log still.
+		if err := writeLog(ctx, tx, &n.Log[i], ` ON CONFLICT (person, id) DO UPDATE SET point = excluded.point`); err != nil {
 			return err
 		}
 	}
@@ -106,9 +108,24 @@ func (m *Import) Stage(ctx context.Context, points []NewPoint) error {
 	return err
 }
 
-// Finish makes everything that was staged visible at once.
-func (m *Import) Finish(ctx context.Context) error {
+// PointEdit is what an import writes anew about a point that is there.
+type PointEdit struct {
+	ID               string
+	Question, Answer string
+	Tags             []string
+	Words            []string
+	Updated          time.Time
+}
+
+// Finish changes points that are there and makes everything that was staged
+// visible, all at once.
+func (m *Import) Finish(ctx context.Context, edits []PointEdit) error {
 	return m.t.db.tx(ctx, func(tx *sql.Tx) error {
+		for i := range edits {
+			if err := m.edit(ctx, tx, &edits[i]); err != nil {
+				return err
+			}
+		}
 		if _, err := tx.ExecContext(ctx, `UPDATE learn_points SET staged = NULL WHERE staged = $1`, m.name); err != nil {
 			return err
 		}
@@ -116,21 +133,47 @@ func (m *Import) Finish(ctx context.Context) error {
 	})
 }
 
+func (m *Import) edit(ctx context.Context, tx *sql.Tx, e *PointEdit) error {
+	p := Point{ID: e.ID, Person: m.person, Tags: e.Tags, Words: e.Words}
+	var tags string
+	if err := tx.QueryRowContext(ctx, `SELECT tags FROM learn_points WHERE person = $1 AND id = $2 AND staged IS NULL`, m.person, e.ID).Scan(&tags); err == nil {
+		m.deltas.tag(splitTags(tags), -1)
+		m.deltas.tag(e.Tags, 1)
+	}
+	err := tx.QueryRowContext(ctx, `UPDATE learn_points SET question = $1, answer = $2, tags = $3, updated_at = $4, version = version + 1
+		WHERE person = $5 AND id = $6 AND staged IS NULL RETURNING number`,
+		texts([]any{e.Question, e.Answer, joinTags(e.Tags), millis(e.Updated), m.person, e.ID})...).Scan(&p.Number)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil // it was deleted for good in between
+	}
+	if err != nil {
+		return err
+	}
+	if err := writeTags(ctx, tx, &p, true); err != nil {
+		return err
+	}
+	return m.t.db.writeWords(ctx, tx, &p, true)
+}
+
 // Abort deletes what was staged.
 func (m *Import) Abort(ctx context.Context) error {
 	return m.t.db.removePoints(ctx, `staged = $1`, m.name)
 }
 
-// Origins finds which of a person's points came from where, also in the trash.
-func (t Learn) Origins(ctx context.Context, person string) (map[string]string, error) {
+// Known lists the ids of a person's points, and where they came from, also of those
+// in the trash.
+func (t Learn) Known(ctx context.Context, person string) (ids map[string]bool, byOrigin map[string]string, err error) {
 	type row struct{ origin, id string }
 	rows, err := all(ctx, t.db, func(s scanner) (r row, err error) { return r, s.Scan(&r.origin, &r.id) },
-		`SELECT origin, id FROM learn_points WHERE person = $1 AND origin <> '' AND staged IS NULL`, person)
-	out := make(map[string]string, len(rows))
+		`SELECT origin, id FROM learn_points WHERE person = $1 AND staged IS NULL`, person)
+	ids, byOrigin = make(map[string]bool, len(rows)), map[string]string{}
 	for _, r := range rows {
-		out[r.origin] = r.id
+		ids[r.id] = true
+		if r.origin != "" {
+			byOrigin[r.origin] = r.id
+		}
 	}
-	return out, err
+	return ids, byOrigin, err
 }
 
 // removePoints deletes points for good, with all that belongs to them but the
@@ -151,23 +194,23 @@ func (t Learn) EmptyTrash(ctx context.Context, person string, before time.Time) 
 	n := 0
 	err := t.db.tx(ctx, func(tx *sql.Tx) error {
 		const condition = `deleted_at < $1 AND staged IS NULL AND ($2 = '' OR person = $2)`
-		rows, err := tx.QueryContext(ctx, `SELECT person, deck, COUNT(*) FROM learn_points WHERE `+condition+` GROUP BY person, deck`, millis(before), person)
+		byPerson := map[string]*learnDeltas{}
+		rows, err := tx.QueryContext(ctx, `SELECT person, deck, tags FROM learn_points WHERE `+condition, millis(before), person)
 		if err != nil {
 			return err
 		}
-		byPerson := map[string]*learnDeltas{}
 		for rows.Next() {
-			var who string
-			c := Count{}
-			if err := rows.Scan(&who, &c.Deck, &c.N); err != nil {
+			var who, deck, tags string
+			if err := rows.Scan(&who, &deck, &tags); err != nil {
 				rows.Close()
 				return err
 			}
 			if byPerson[who] == nil {
 				byPerson[who] = &learnDeltas{counts: map[Count]int{}}
 			}
-			n += c.N
-			byPerson[who].counts[Count{Deck: c.Deck}] -= c.N
+			n++
+			byPerson[who].counts[Count{Deck: deck, Queue: QueueTrash}]--
+			byPerson[who].tag(splitTags(tags), -1)
 		}
 		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 			return err

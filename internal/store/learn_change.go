@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -150,6 +151,8 @@ func (c *PointChange) write(ctx context.Context, db *DB) error {
 	var d learnDeltas
 	d.move(&c.was, p)
 	if !slices.Equal(c.was.Tags, p.Tags) {
+		d.tag(c.was.Tags, -1)
+		d.tag(p.Tags, 1)
 		if err := writeTags(ctx, c.tx, p, true); err != nil {
 			return err
 		}
@@ -159,11 +162,11 @@ func (c *PointChange) write(ctx context.Context, db *DB) error {
 			return err
 		}
 	}
-	if err := c.writeSittings(ctx); err != nil {
+	if err := errors.Join(c.dropVector(ctx), c.writeSittings(ctx)); err != nil {
 		return err
 	}
 	for i := range c.Log {
-		if err := writeLog(ctx, c.tx, &c.Log[i]); err != nil {
+		if err := writeLog(ctx, c.tx, &c.Log[i], ""); err != nil {
 			return err
 		}
 		d.logged(p.Deck, &c.Log[i])
@@ -211,9 +214,9 @@ func insertSitting(ctx context.Context, tx *sql.Tx, person string, s *Sitting) e
 	return err
 }
 
-func writeLog(ctx context.Context, tx *sql.Tx, e *LogEntry) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO learn_log (`+logColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
-		texts([]any{e.ID, e.Person, e.Point, e.Kind, millis(e.At), int64(e.Day), e.Zone, int64(e.Grade), e.Sitting, e.Recall, e.Score, e.Took.Milliseconds(), e.Door, e.Elapsed,
+func writeLog(ctx context.Context, tx *sql.Tx, e *LogEntry, onConflict string) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO learn_log (`+logColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`+onConflict,
+		texts([]any{e.ID, e.Person, e.Point, e.Kind, millis(e.At), int64(e.Day), e.Zone, int64(e.Grade), int64(e.Queue), e.Sitting, e.Recall, e.Score, e.Took.Milliseconds(), e.Door, e.Elapsed,
 			string(e.Before), string(e.After), e.Undoes})...)
 	return err
 }
@@ -236,6 +239,16 @@ func writeTags(ctx context.Context, tx *sql.Tx, p *Point, replace bool) error {
 type learnDeltas struct {
 	counts map[Count]int
 	days   map[dayKey]*DayWork
+	tags   map[string]int
+}
+
+func (d *learnDeltas) tag(tags []string, n int) {
+	if d.tags == nil {
+		d.tags = map[string]int{}
+	}
+	for _, tag := range tags {
+		d.tags[tag] += n
+	}
 }
 
 type dayKey struct {
@@ -284,8 +297,11 @@ func (d *learnDeltas) logged(deck string, e *LogEntry) {
 	default:
 		w.Good += n
 	}
-	if e.Elapsed < 0 { // the first review ever
+	switch {
+	case e.Elapsed < 0:
 		w.Fresh += n
+	case e.Queue == QueueDay:
+		w.Due += n
 	}
 	if e.Kind == LogReview {
 		w.Took += e.Took
@@ -310,6 +326,14 @@ func (d *learnDeltas) write(ctx context.Context, tx *sql.Tx, person string) erro
 			return err
 		}
 	}
+	for _, tag := range slices.Sorted(maps.Keys(d.tags)) {
+		if n := d.tags[tag]; n != 0 {
+			if _, err := tx.ExecContext(ctx, `INSERT INTO learn_tag_counts (person, tag, n) VALUES ($1, $2, $3)
+				ON CONFLICT (person, tag) DO UPDATE SET n = learn_tag_counts.n + excluded.n`, texts([]any{person, tag, n})...); err != nil {
+				return err
+			}
+		}
+	}
 	days := make([]dayKey, 0, len(d.days))
 	for k := range d.days {
 		days = append(days, k)
@@ -317,10 +341,10 @@ func (d *learnDeltas) write(ctx context.Context, tx *sql.Tx, person string) erro
 	slices.SortFunc(days, func(a, b dayKey) int { return cmp.Or(cmp.Compare(a.day, b.day), strings.Compare(a.deck, b.deck)) })
 	for _, k := range days {
 		w := d.days[k]
-		if _, err := tx.ExecContext(ctx, `INSERT INTO learn_days (person, deck, day, fresh, again, hard, good, easy, took_ms) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-			ON CONFLICT (person, day, deck) DO UPDATE SET fresh = learn_days.fresh + excluded.fresh, again = learn_days.again + excluded.again, hard = learn_days.hard + excluded.hard,
+		if _, err := tx.ExecContext(ctx, `INSERT INTO learn_days (person, deck, day, fresh, due, again, hard, good, easy, took_ms) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+			ON CONFLICT (person, day, deck) DO UPDATE SET fresh = learn_days.fresh + excluded.fresh, due = learn_days.due + excluded.due, again = learn_days.again + excluded.again, hard = learn_days.hard + excluded.hard,
 			good = learn_days.good + excluded.good, easy = learn_days.easy + excluded.easy, took_ms = learn_days.took_ms + excluded.took_ms`,
-			person, k.deck, int64(k.day), w.Fresh, w.Again, w.Hard, w.Good, w.Easy, w.Took.Milliseconds()); err != nil {
+			person, k.deck, int64(k.day), w.Fresh, w.Due, w.Again, w.Hard, w.Good, w.Easy, w.Took.Milliseconds()); err != nil {
 			return err
 		}
 	}

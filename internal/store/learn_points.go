@@ -53,7 +53,7 @@ func joinTags(tags []string) string { return strings.Join(tags, "\n") }
 
 // queueDay is the day under which a point is counted.
 func queueDay(p *Point) Day {
-	if q := p.Queue(); q == QueueNone || q == QueueNew {
+	if p.Queue() <= QueueNew {
 		return 0
 	}
 	return p.Card.Due
@@ -132,18 +132,31 @@ type PointFilter struct {
 
 // PointKey is where a page of points ends.
 type PointKey struct {
-	Created time.Time
-	Number  int64
+	At     time.Time // when the point was created, or for the trash, deleted
+	Number int64
 }
 
-// Points lists a person's points, newest first, behind a key; the zero key begins.
+// Key is where a page ends that ends with a point.
+func (f PointFilter) Key(p *Point) PointKey {
+	if f.Trash {
+		return PointKey{p.Deleted, p.Number}
+	}
+	return PointKey{p.Created, p.Number}
+}
+
+// Points lists a person's points, newest first, or for the trash, last deleted
+// first, behind a key; the zero key begins.
 func (t Learn) Points(ctx context.Context, person string, f PointFilter, after PointKey, limit int) ([]Point, error) {
 	q := queryFrom(`SELECT `+pointColumns+` FROM learn_points`, person)
 	f.into(q)
-	if after.Number != 0 {
-		q.and(`(created_at, number) < (` + q.arg(millis(after.Created)) + `, ` + q.arg(after.Number) + `)`)
+	order := `created_at`
+	if f.Trash {
+		order = `deleted_at`
 	}
-	return all(ctx, t.db, readPoint, q.text+` ORDER BY created_at DESC, number DESC LIMIT `+q.arg(limit), q.args...)
+	if after.Number != 0 {
+		q.and(`(` + order + `, number) < (` + q.arg(millis(after.At)) + `, ` + q.arg(after.Number) + `)`)
+	}
+	return all(ctx, t.db, readPoint, q.text+` ORDER BY `+order+` DESC, number DESC LIMIT `+q.arg(limit), q.args...)
 }
 
 func (f PointFilter) into(q *pointQuery) {
@@ -254,12 +267,12 @@ func (t Learn) Sittings(ctx context.Context, numbers []int64) (map[int64][]Sitti
 	return out, nil
 }
 
-const logColumns = `id, person, point, kind, at, day, zone, grade, sitting, recall, score, took_ms, door, elapsed, state, outcome, undoes`
+const logColumns = `id, person, point, kind, at, day, zone, grade, queue, sitting, recall, score, took_ms, door, elapsed, state, outcome, undoes`
 
 func readLog(s scanner) (e LogEntry, err error) {
 	var at, took int64
 	var before, after string
-	err = s.Scan(&e.ID, &e.Person, &e.Point, &e.Kind, &at, &e.Day, &e.Zone, &e.Grade, &e.Sitting, &e.Recall, &e.Score, &took, &e.Door, &e.Elapsed, &before, &after, &e.Undoes)
+	err = s.Scan(&e.ID, &e.Person, &e.Point, &e.Kind, &at, &e.Day, &e.Zone, &e.Grade, &e.Queue, &e.Sitting, &e.Recall, &e.Score, &took, &e.Door, &e.Elapsed, &before, &after, &e.Undoes)
 	e.At, e.Took = fromMillis(at), time.Duration(took)*time.Millisecond
 	e.Before, e.After = []byte(before), []byte(after)
 	return e, err

@@ -8,17 +8,23 @@ import (
 	"strings"
 )
 
-// personWord is a word that every point of a person has, so that a search looks
-// at that person's points only.
-func personWord(person string) string {
+// ownWord makes a word of a person's own, so that a search goes through that
+// person's points only, however many others have the same word. Who happens to
+// share the mark with somebody finds numbers of points that are not theirs, which
+// nobody reads for them.
+func ownWord(person string) string {
 	sum := sha256.Sum256([]byte(person))
-	return "p0" + hex.EncodeToString(sum[:8])
+	return hex.EncodeToString(sum[:4])
 }
 
 // writeWords notes what a point is found by. This is the other place where the
 // databases differ: each searches in its own way.
 func (db *DB) writeWords(ctx context.Context, tx *sql.Tx, p *Point, replace bool) error {
-	words := personWord(p.Person) + " " + strings.Join(p.Words, " ")
+	own := ownWord(p.Person)
+	var words strings.Builder
+	for _, word := range p.Words {
+		words.WriteString(own + word + " ")
+	}
 	query := `INSERT INTO learn_words (rowid, words) VALUES ($1, $2)`
 	switch {
 	case db.dialect == "postgres":
@@ -26,7 +32,7 @@ func (db *DB) writeWords(ctx context.Context, tx *sql.Tx, p *Point, replace bool
 	case replace:
 		query = `INSERT OR REPLACE INTO learn_words (rowid, words) VALUES ($1, $2)`
 	}
-	_, err := tx.ExecContext(ctx, query, p.Number, words)
+	_, err := tx.ExecContext(ctx, query, p.Number, words.String())
 	return err
 }
 
@@ -39,31 +45,43 @@ func (db *DB) dropWords(ctx context.Context, tx *sql.Tx, condition string, args 
 	return err
 }
 
-// Search lists the newest points that have all the words, which are ASCII letters
-// and digits; a word that ends in * stands for all that begin like it.
-func (t Learn) Search(ctx context.Context, person string, words []string, limit int) ([]Point, error) {
-	query := `SELECT ` + pointColumns + ` FROM learn_words CROSS JOIN learn_points p
-		WHERE learn_words MATCH $1 AND p.number = learn_words.rowid AND p.person = $2 AND p.deleted_at IS NULL AND p.staged IS NULL
-		ORDER BY learn_words.rowid DESC LIMIT $3`
-	terms := []string{personWord(person)}
+// Search lists the numbers of the newest points that have all the words, which are
+// ASCII letters and digits; a word that ends in * stands for all that begin like
+// it. Points in the trash are among them.
+func (t Learn) Search(ctx context.Context, person string, words []string, limit int) ([]int64, error) {
+	query, and, prefix := `SELECT rowid FROM learn_words WHERE learn_words MATCH $1 ORDER BY rowid DESC LIMIT $2`, " AND ", "*"
+	quote := `"`
 	if t.db.dialect == "postgres" {
-		query = `SELECT ` + pointColumns + ` FROM learn_words w JOIN learn_points p ON p.number = w.point
-			WHERE w.words @@ $1::tsquery AND p.person = $2 AND p.deleted_at IS NULL AND p.staged IS NULL ORDER BY w.point DESC LIMIT $3`
-		for _, word := range words {
-			if head, prefix := strings.CutSuffix(word, "*"); prefix {
-				word = head + ":*"
-			}
-			terms = append(terms, word)
-		}
-		return all(ctx, t.db, readPoint, query, strings.Join(terms, " & "), person, limit)
+		query, and, prefix = `SELECT point FROM learn_words WHERE words @@ $1::tsquery ORDER BY point DESC LIMIT $2`, " & ", ":*"
+		quote = "'"
 	}
-	return all(ctx, t.db, readPoint, query, strings.Join(append(terms, words...), " AND "), person, limit)
+	var terms strings.Builder
+	own := ownWord(person)
+	for i, word := range words {
+		head, star := strings.CutSuffix(word, "*")
+		if i > 0 {
+			terms.WriteString(and)
+		}
+		terms.WriteString(quote + own + head + quote)
+		if star {
+			terms.WriteString(prefix)
+		}
+	}
+	if len(words) == 0 {
+		return nil, nil
+	}
+	return all(ctx, t.db, func(s scanner) (n int64, err error) { return n, s.Scan(&n) }, query, terms.String(), limit)
 }
 
 // Vector is where a point lies in the space of an embedding model.
 type Vector struct {
 	Point int64
-	Data  []byte // 8-bit numbers
+	// Data is whatever its writer reads again. Empty: the model takes no such text,
+	// and need not be asked again before it is changed.
+	Data []byte
+	// Version is that of the point whose text was embedded. It is written with, and
+	// not read again.
+	Version int64
 }
 
 // Vectors lists a person's vectors by a model, by point, behind one.
@@ -72,12 +90,36 @@ func (t Learn) Vectors(ctx context.Context, person, model string, after int64, l
 		`SELECT point, data FROM learn_vectors WHERE person = $1 AND model = $2 AND point > $3 ORDER BY point LIMIT $4`, person, model, after, limit)
 }
 
-// SaveVectors keeps vectors.
+// VectorCount is how many vectors by a model a person has, and the highest number
+// of a point that has one; 0 and 0 if there are none.
+func (t Learn) VectorCount(ctx context.Context, person, model string) (n int, last int64, err error) {
+	type row struct {
+		n    int
+		last int64
+	}
+	r, err := one(ctx, t.db, func(s scanner) (r row, err error) { return r, s.Scan(&r.n, &r.last) },
+		`SELECT COUNT(*), COALESCE(MAX(point), 0) FROM learn_vectors WHERE person = $1 AND model = $2`, person, model)
+	return r.n, r.last, err
+}
+
+// SaveVectors keeps vectors, but for those whose point has been changed since the
+// version they were made of, or is gone.
 func (t Learn) SaveVectors(ctx context.Context, person, model string, vectors []Vector) error {
+	// In PostgreSQL somebody may be about to change a point: it is left out then.
+	// Who waits for none of them cannot be part of a deadlock.
+	lock := ""
+	if t.db.dialect == "postgres" {
+		lock = ` FOR SHARE SKIP LOCKED`
+	}
+	query := `INSERT INTO learn_vectors (point, person, model, data) SELECT number, person, $1, $2 FROM learn_points WHERE number = $3 AND person = $4 AND version = $5` + lock +
+		` ON CONFLICT (point) DO UPDATE SET model = excluded.model, data = excluded.data`
 	return t.db.tx(ctx, func(tx *sql.Tx) error {
 		for _, v := range vectors {
-			if _, err := tx.ExecContext(ctx, `INSERT INTO learn_vectors (point, person, model, data) VALUES ($1, $2, $3, $4)
-				ON CONFLICT (point) DO UPDATE SET model = excluded.model, data = excluded.data`, v.Point, person, model, v.Data); err != nil {
+			data := v.Data
+			if data == nil {
+				data = []byte{}
+			}
+			if _, err := tx.ExecContext(ctx, query, model, data, v.Point, person, v.Version); err != nil {
 				return err
 			}
 		}
@@ -86,8 +128,27 @@ func (t Learn) SaveVectors(ctx context.Context, person, model string, vectors []
 }
 
 // WithoutVector lists a person's points that have no vector by a model, oldest
-// first.
-func (t Learn) WithoutVector(ctx context.Context, person, model string, limit int) ([]Point, error) {
-	return all(ctx, t.db, readPoint, `SELECT `+pointColumns+` FROM learn_points p WHERE person = $1 AND deleted_at IS NULL AND staged IS NULL
-		AND NOT EXISTS (SELECT 1 FROM learn_vectors v WHERE v.point = p.number AND v.model = $2) ORDER BY number LIMIT $3`, person, model, limit)
+// first, behind a key; the zero key begins.
+func (t Learn) WithoutVector(ctx context.Context, person, model string, after PointKey, limit int) ([]Point, error) {
+	return all(ctx, t.db, readPoint, `SELECT `+pointColumns+` FROM learn_points p WHERE person = $1 AND (created_at, number) > ($2, $3) AND deleted_at IS NULL AND staged IS NULL
+		AND NOT EXISTS (SELECT 1 FROM learn_vectors v WHERE v.point = p.number AND v.model = $4) ORDER BY created_at, number LIMIT $5`,
+		person, zeroMillis(after.At), after.Number, model, limit)
+}
+
+// LackVectors lists who has more points than vectors by a model, by id, behind one.
+// Who has only points in the trash without one is among them.
+func (t Learn) LackVectors(ctx context.Context, model, after string, limit int) ([]string, error) {
+	return all(ctx, t.db, func(s scanner) (person string, err error) { return person, s.Scan(&person) },
+		`SELECT c.person FROM (SELECT person, SUM(n) AS n FROM learn_counts WHERE person > $1 GROUP BY person) c
+		LEFT JOIN (SELECT person, COUNT(*) AS n FROM learn_vectors WHERE model = $2 AND person > $3 GROUP BY person) v ON v.person = c.person
+		WHERE c.n > COALESCE(v.n, 0) ORDER BY c.person LIMIT $4`, after, model, after, limit)
+}
+
+// dropVector forgets where a point lies whose text has changed.
+func (c *PointChange) dropVector(ctx context.Context) error {
+	if c.Point.Question == c.was.Question && c.Point.Answer == c.was.Answer {
+		return nil
+	}
+	_, err := c.tx.ExecContext(ctx, `DELETE FROM learn_vectors WHERE point = $1`, c.was.Number)
+	return err
 }

@@ -191,10 +191,20 @@ func TestLearnImport(t *testing.T) {
 		if len(list) != 0 || len(counts(t, db, 1000)) != 0 {
 			t.Fatal("half an import is seen")
 		}
-		must(t, m.Finish(ctx))
+		must(t, m.Finish(ctx, nil))
+		m = db.Learn.NewImport("p1", "import-0")
+		must(t, m.Finish(ctx, []store.PointEdit{{ID: "2", Question: "whom?", Answer: "him", Tags: []string{"c"}, Words: []string{"whom"}, Updated: now}}))
+		if got, err := db.Learn.Search(ctx, "p1", []string{"whom"}, 10); err != nil || len(got) != 1 {
+			t.Fatalf("%v, %v", got, err)
+		}
+		ids, byOrigin, err := db.Learn.Known(ctx, "p1")
+		must(t, err)
+		if len(ids) != 2 || len(byOrigin) != 0 {
+			t.Fatalf("%v %v", ids, byOrigin)
+		}
 		list, err = db.Learn.Points(ctx, "p1", store.PointFilter{}, store.PointKey{}, 1)
 		must(t, err)
-		rest, err := db.Learn.Points(ctx, "p1", store.PointFilter{}, store.PointKey{Created: list[0].Created, Number: list[0].Number}, 10)
+		rest, err := db.Learn.Points(ctx, "p1", store.PointFilter{}, store.PointFilter{}.Key(&list[0]), 10)
 		must(t, err)
 		if len(rest) != 1 || list[0].ID != "2" || rest[0].ID != "1" || counts(t, db, 0)[store.QueueNew] != 2 {
 			t.Fatalf("%v %v", list, rest)
@@ -241,12 +251,6 @@ func TestLearnDecksAndTalks(t *testing.T) {
 			if got, err := db.Learn.MarkReminded(ctx, "p1", 5); err != nil || got != want {
 				t.Fatalf("reminded: %v, %v", got, err)
 			}
-		}
-		must(t, db.Learn.SaveVectors(ctx, "p1", "m", []store.Vector{{Point: mustPoint(t, db, "2").Number, Data: []byte{1, 2}}}))
-		without, err := db.Learn.WithoutVector(ctx, "p1", "m", 10)
-		must(t, err)
-		if len(without) != 1 || without[0].ID != "1" {
-			t.Fatalf("without a vector: %v", without)
 		}
 	})
 }

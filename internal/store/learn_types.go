@@ -135,16 +135,19 @@ type Queue int8
 
 // The queues.
 const (
-	QueueNone  Queue = iota // it waits nowhere
-	QueueNew                // among the points that were never reviewed
-	QueueSteps              // for a moment
-	QueueDay                // for a day
+	QueueTrash Queue = iota - 1 // it was deleted
+	QueueNone                   // it waits nowhere
+	QueueNew                    // among the points that were never reviewed
+	QueueSteps                  // for a moment
+	QueueDay                    // for a day
 )
 
 // Queue is where the point waits.
 func (p *Point) Queue() Queue {
 	switch {
-	case !p.InPlan || p.Suspended || p.Draft || !p.Deleted.IsZero() || p.Card.Phase == Done:
+	case !p.Deleted.IsZero():
+		return QueueTrash
+	case !p.InPlan || p.Suspended || p.Draft || p.Card.Phase == Done:
 		return QueueNone
 	case p.Card.Phase == New:
 		return QueueNew
@@ -171,12 +174,13 @@ type LogEntry struct {
 	Day     Day             `json:"day"`  // in the learner's calendar
 	Zone    string          `json:"zone"` // of that calendar
 	Grade   Grade           `json:"grade"`
+	Queue   Queue           `json:"queue"`                 // where the point waited
 	Sitting string          `json:"schedule_id,omitempty"` // that it completed
 	Recall  string          `json:"recall_text,omitempty"`
 	Score   int             `json:"score"`            // 0–100 by the model; −1: not judged
 	Took    time.Duration   `json:"took"`             // as the client told it
 	Door    string          `json:"door,omitempty"`   // where it came in
-	Elapsed int             `json:"elapsed_days"`     // since the review before
+	Elapsed int             `json:"elapsed_days"`     // since the review before; −1: there was none
 	Before  json.RawMessage `json:"before,omitempty"` // a Card
 	After   json.RawMessage `json:"after,omitempty"`  // a Card
 	Undoes  string          `json:"undoes,omitempty"` // the entry that is taken back

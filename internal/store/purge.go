@@ -32,6 +32,7 @@ func (db *DB) Purge(ctx context.Context, l Limits) (int64, error) {
 		{`DELETE FROM pages WHERE at < $1`, l.Exchanges},
 		{`DELETE FROM media WHERE expires_at < $1`, l.Now},
 		{`DELETE FROM bind_tokens WHERE expires_at < $1`, l.Now.Add(-tokenAfterlife)},
+		{`DELETE FROM learn_talks WHERE until_at < $1`, l.Now},
 		{`DELETE FROM bind_pending WHERE expires_at < $1`, l.Now},
 		{`DELETE FROM bind_tries WHERE tried_at < $1`, l.Now.Add(-time.Hour)},
 	} {

@@ -24,7 +24,7 @@ const (
 type exchange struct {
 	server  *Server
 	access  board.Access
-	session *session // nil in the stateless era
+	session *session // nil in the stateless era, and if plain
 	version string
 	can     tool.Abilities
 	level   int // least important log line that is wanted
@@ -39,6 +39,8 @@ type exchange struct {
 	// merge puts the fields of structured results beside the content, as the
 	// platform of Rokid wants them.
 	merge bool
+	// plain: the caller knows nothing of MCP but its first words.
+	plain bool
 	// most and resultBytes bound the tools that are listed, and the text of their
 	// results; 0: no bound.
 	most, resultBytes int
@@ -54,7 +56,7 @@ type callMeta struct {
 }
 
 // stateless says whether the caller speaks a revision without sessions.
-func (x *exchange) stateless() bool { return x.session == nil }
+func (x *exchange) stateless() bool { return x.session == nil && !x.plain }
 
 // handler answers one method.
 type handler func(*exchange, context.Context) ([]byte, *jsonrpc.Error)
@@ -84,6 +86,9 @@ func init() { // not a literal: discover looks at the tables itself
 }
 
 func (x *exchange) handler() handler {
+	if x.plain {
+		return plain[x.msg.Method]
+	}
 	if h := both[x.msg.Method]; h != nil {
 		return h
 	}
@@ -187,7 +192,7 @@ func (x *exchange) end(o object, own json.RawMessage) []byte {
 	if x.stateless() {
 		o.name("_meta")
 		o.b = append(o.b, `{"io.modelcontextprotocol/serverInfo":`...)
-		o.b = append(o.b, x.server.info...)
+		o.b = append(o.b, x.server.face(x.access.Door).info...)
 		if len(own) > 2 {
 			o.b = append(o.b, ',')
 			o.b = append(o.b, own[1:]...)

@@ -19,7 +19,7 @@ func FuzzPost(f *testing.F) {
 	all := mcptest.New(mcptest.Options{})
 	r.plug(f, board.Outlet{ID: "fixtures", Kind: "fixtures"}, all, all.Tools()...)
 	c := newCaller(r.server.Anybody(), doorStandard, "")
-	session, err := r.server.makeSession(r.server.newID(c.access.Key, revisions[0], tool.Abilities{}), doorStandard, revisions[0], tool.Abilities{}, c)
+	session, err := r.server.makeSession(r.server.newID(c, revisions[0], tool.Abilities{}), doorStandard, revisions[0], tool.Abilities{}, c)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func (x *exchange) listResources(ctx context.Context) ([]byte, *jsonrpc.Error) {
 		return nil, e
 	}
 	list, next := []tool.Resource{}, ""
-	shelves := v.Shelves()
+	shelves := x.shelves(v)
 	for i, s := range shelves {
 		if s.ID < from {
 			continue
@@ -76,7 +76,7 @@ func (x *exchange) listTemplates(ctx context.Context) ([]byte, *jsonrpc.Error) {
 		return nil, e
 	}
 	list := []tool.Template{}
-	for _, s := range v.Shelves() {
+	for _, s := range x.shelves(v) {
 		some, err := s.Templates(ctx, x.access.Caller)
 		if err != nil {
 			x.server.Logger.WarnContext(ctx, "a provider's templates are not listed", "provider", s.ID, "error", err)
@@ -98,7 +98,7 @@ func (x *exchange) readResource(ctx context.Context) ([]byte, *jsonrpc.Error) {
 	if e != nil {
 		return nil, e
 	}
-	for _, s := range v.Shelves() {
+	for _, s := range x.shelves(v) {
 		contents, err := s.Read(ctx, x.access.Caller, uri)
 		switch {
 		case errors.Is(err, tool.ErrNoSuch):
@@ -143,7 +143,7 @@ func (x *exchange) listPrompts(ctx context.Context) ([]byte, *jsonrpc.Error) {
 		return nil, e
 	}
 	list := []tool.Prompt{}
-	for _, b := range v.Books() {
+	for _, b := range x.books(v) {
 		some, err := b.Prompts(ctx, x.access.Caller)
 		if err != nil {
 			x.server.Logger.WarnContext(ctx, "a provider's prompts are not listed", "provider", b.ID, "error", err)
@@ -165,7 +165,7 @@ func (x *exchange) findPrompt(ctx context.Context, name string) (board.Book, str
 	if e != nil {
 		return board.Book{}, "", e
 	}
-	for _, b := range v.Books() {
+	for _, b := range x.books(v) {
 		prompts, err := b.Prompts(ctx, x.access.Caller)
 		if err != nil {
 			continue

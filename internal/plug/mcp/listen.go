@@ -212,13 +212,21 @@ func (s *Server) again(l *listener) (board.Access, bool) {
 	if hash == "" {
 		return access, true
 	}
-	p, err := s.Accounts.Again(s.ctx, hash, account.ScopeMCP)
+	scope := account.ScopeMCP
+	if access.Door == doorLearn {
+		scope = account.ScopeLearn
+	}
+	p, err := s.Accounts.Again(s.ctx, hash, scope)
 	if err != nil {
 		return access, !account.Refused(err) // a database that is away is not the key's fault
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.access.Rules = newCaller(p, l.access.Door, hash).access.Rules
+	c := newCaller(p, l.access.Door, hash)
+	if l.access.Door == doorLearn {
+		c = s.learner(c)
+	}
+	l.access.Rules = c.access.Rules
 	return l.access, true
 }
 

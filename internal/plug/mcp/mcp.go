@@ -1,5 +1,6 @@
 // Package mcp is the doors for programs: MCP in all its revisions, over
-// Streamable HTTP and over HTTP+SSE, and the older dialect of Rokid's platform.
+// Streamable HTTP and over HTTP+SSE, the older dialect of Rokid's platform, and
+// Learn's own door, which programs without MCP use too.
 //
 // The way of a request: a door (streamable.go, sse.go) finds out who calls and
 // in which session, and makes an exchange. The exchange (exchange.go) answers
@@ -53,6 +54,9 @@ type Options struct {
 	Relay Relay
 	// OpenBots says whether anybody may come in at the older door.
 	OpenBots OpenBots
+	// LearnTools are the names of Learn's tools: what there is at Learn's own door,
+	// and all there is.
+	LearnTools []string
 
 	// Anybody, if not nil, is who calls without a key. It is for tests.
 	Anybody func() account.Principal

@@ -58,7 +58,7 @@ func (s *session) offer(d dialect) (stop func()) {
 	}
 	stop, err := r.Serve("mcp."+s.id, func(data []byte) []byte {
 		var x relayed
-		if json.Unmarshal(data, &x) != nil || x.Access.Key != s.key {
+		if json.Unmarshal(data, &x) != nil || x.Access.Key != s.key || x.Access.Door != s.door {
 			return relayUnknown
 		}
 		m, err := jsonrpc.Parse(x.Message)

@@ -59,6 +59,9 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	mux.HandleFunc("GET /mcp/rokid/sse", r.server.ServeRokid)
 	mux.HandleFunc("POST /messages", r.server.ServeRokidMessages)
 	mux.HandleFunc("POST /messages/", r.server.ServeRokidMessages)
+	mux.HandleFunc("/api/mcp", r.server.ServeLearn)
+	mux.HandleFunc("/api/mcp/sse", r.server.ServeLearnSSE)
+	mux.HandleFunc("/api/mcp/messages", r.server.ServeLearnMessages)
 	web := httptest.NewServer(observe.Requests(o.mcp.Logger, o.mcp.Registerer, mux)) // as the program has it
 	r.url = web.URL
 	t.Cleanup(func() {

@@ -218,13 +218,13 @@ const (
 	idLength = idRandom + 2 // and the revision, and the abilities
 )
 
-// newID makes the id of a session of a key.
-func (s *Server) newID(key, version string, can tool.Abilities) string {
+// newID makes the id of a session of a caller's.
+func (s *Server) newID(c caller, version string, can tool.Abilities) string {
 	var raw [idLength]byte
 	rand.Read(raw[:idRandom])
 	raw[idRandom], raw[idRandom+1] = byte(slices.Index(revisions, version)), abilityBits(can)
 	text := base64.RawURLEncoding.EncodeToString(raw[:])
-	return text + "." + s.sign("session", text, key)
+	return text + "." + s.sign("session", text, c.holder())
 }
 
 // sign is a signature, of 128 bits, of texts that contain no line break.
@@ -237,10 +237,10 @@ func (s *Server) signed(signature string, texts ...string) bool {
 	return subtle.ConstantTimeCompare([]byte(signature), []byte(s.sign(texts...))) == 1
 }
 
-// readID takes an id apart, if it is one of the key's.
-func (s *Server) readID(id, key string) (version string, can tool.Abilities, ok bool) {
+// readID takes an id apart, if it is one of the caller's.
+func (s *Server) readID(id string, c caller) (version string, can tool.Abilities, ok bool) {
 	text, signature, _ := strings.Cut(id, ".")
-	if !s.signed(signature, "session", text, key) {
+	if !s.signed(signature, "session", text, c.holder()) {
 		return "", can, false
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(text)
@@ -262,7 +262,7 @@ func (s *Server) makeSession(id, door, version string, can tool.Abilities, p cal
 		listener: newListener(p.access, p.hash, v),
 		calls:    map[string]context.CancelCauseFunc{}, asked: map[int64]chan jsonrpc.Message{}, streams: map[string]*eventLog{},
 	}
-	x.listener.tools, x.listener.prompts, x.listener.resources = true, true, true
+	x.listener.tools, x.listener.prompts, x.listener.resources = true, door != doorLearn, door != doorLearn
 	x.level.Store(defaultLevel)
 	x.touch()
 	x.ctx, x.cancel = context.WithCancel(s.ctx)
@@ -327,14 +327,14 @@ func (t *sessions) find(id string, p caller) (*session, error) {
 	s := t.all[id]
 	_, ended := t.ended[id]
 	t.mu.RUnlock()
-	if s != nil && s.key == p.access.Key {
+	if s != nil && s.key == p.access.Key && s.door == p.access.Door {
 		s.touch()
 		return s, nil
 	}
 	if s != nil || ended {
 		return nil, errNoSession
 	}
-	version, can, ok := t.server.readID(id, p.access.Key)
+	version, can, ok := t.server.readID(id, p)
 	if !ok {
 		return nil, errNoSession
 	}
@@ -423,6 +423,15 @@ func (t *sessions) sweep(before time.Time) {
 type caller struct {
 	access board.Access
 	hash   string // of its key
+}
+
+// holder is whose a session is, as its id is signed: the key's, at its door. At
+// the first door it is the key alone, as it was when there was no other.
+func (c caller) holder() string {
+	if c.access.Door == doorStandard {
+		return c.access.Key
+	}
+	return c.access.Key + " " + c.access.Door
 }
 
 func newCaller(p account.Principal, door, hash string) caller {

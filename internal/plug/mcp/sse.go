@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -71,6 +72,7 @@ func (p *pipe) attach(cancel context.CancelFunc) (detach func()) {
 type dialect struct {
 	door     string
 	messages string // where to post, without the query
+	param    string // of the query, that names the session; "": session_id
 	// rokid: the words of Rokid's platform, for clients that ask for no events.
 	rokid bool
 	// idle ends a session in which nothing is asked; 0: none is ended.
@@ -79,6 +81,11 @@ type dialect struct {
 	// results, for clients that break with more; 0: no bound.
 	most, resultBytes int
 }
+
+// address is where the client of a session posts.
+func (d *dialect) address(session string) string { return d.messages + "?" + d.named() + "=" + session }
+
+func (d *dialect) named() string { return cmp.Or(d.param, "session_id") }
 
 // ServeSSE is /mcp/sse: the HTTP+SSE of 2024-11-05.
 func (s *Server) ServeSSE(w http.ResponseWriter, r *http.Request) {
@@ -107,7 +114,7 @@ func (t *sessions) piped(id string, c caller) *session {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	s := t.all[id]
-	if s == nil || s.pipe == nil || s.key != c.access.Key {
+	if s == nil || s.pipe == nil || s.key != c.access.Key || s.door != c.access.Door {
 		return nil
 	}
 	s.touch()
@@ -116,7 +123,7 @@ func (t *sessions) piped(id string, c caller) *session {
 
 // openPipe serves a stream: of a new session, or of one whose connection broke.
 func (s *Server) openPipe(w http.ResponseWriter, r *http.Request, c caller, d dialect) {
-	session := s.sessions.piped(r.URL.Query().Get("session_id"), c)
+	session := s.sessions.piped(r.URL.Query().Get(d.named()), c)
 	if session == nil {
 		var err error
 		if session, err = s.newPipe(c, d); err != nil {
@@ -155,7 +162,7 @@ func (s *Server) newPipe(c caller, d dialect) (*session, error) {
 
 // servePipe writes what the session has to say until ctx ends.
 func (s *session) servePipe(ctx context.Context, e *events, d dialect) {
-	address := d.messages + "?session_id=" + s.id
+	address := d.address(s.id)
 	name, every, err := "message", s.server.KeepAlive, error(nil)
 	if d.rokid {
 		name, every = "", rokidPing
@@ -229,7 +236,12 @@ func (s *Server) postPipe(w http.ResponseWriter, r *http.Request, c caller, sess
 
 // noPipe tells that there is no such session.
 func (s *Server) noPipe(w http.ResponseWriter, d dialect) {
-	if d.door != doorRokid {
+	switch d.door {
+	case doorRokid:
+	case doorLearn:
+		s.refuseLearn(w, http.StatusNotFound, "session", "Session not found")
+		return
+	default:
 		s.refuse(w, http.StatusNotFound, "session", "there is no such session; connect again")
 		return
 	}
@@ -288,5 +300,5 @@ func (s *session) greet(c caller, m *jsonrpc.Message) []byte {
 	s.mu.Lock()
 	s.version, s.can, s.program = version, abilities(h.Capabilities), h.program()
 	s.mu.Unlock()
-	return jsonrpc.AppendResult(nil, m.ID, s.server.welcome(version))
+	return jsonrpc.AppendResult(nil, m.ID, s.server.face(s.door).welcome(version))
 }

@@ -236,8 +236,9 @@ func sameValue(value json.RawMessage, text string) bool {
 func (x *exchange) discover(context.Context) ([]byte, *jsonrpc.Error) {
 	o := x.begin(1024, true)
 	o.raw("supportedVersions", encode(append([]string{stateless}, revisions...)))
-	o.raw("capabilities", []byte(capabilities))
-	o.text("instructions", instructions)
+	f := x.server.face(x.access.Door)
+	o.raw("capabilities", []byte(f.capabilities))
+	o.text("instructions", f.instructions)
 	return x.end(o, nil), nil
 }
 
@@ -320,6 +321,9 @@ func (x *exchange) serveSubscription(ctx context.Context, cancel context.CancelF
 		e := invalid("notifications is missing: what is wanted?")
 		writeJSON(w, statusOf(e), jsonrpc.AppendError(nil, x.msg.ID, e))
 		return
+	}
+	if x.access.Door == doorLearn {
+		want.Prompts, want.Resources, want.URIs = false, false, nil // there are none
 	}
 	want.URIs = slices.Compact(want.URIs[:min(len(want.URIs), maxSubscriptions)])
 	v, e := x.view()

@@ -213,7 +213,7 @@ func (s *Server) initialize(w http.ResponseWriter, c caller, m *jsonrpc.Message)
 	}
 	can := abilities(h.Capabilities)
 	version := h.agreed()
-	session, err := s.makeSession(s.newID(c.access.Key, version, can), c.access.Door, version, can, c)
+	session, err := s.makeSession(s.newID(c, version, can), c.access.Door, version, can, c)
 	if err == nil {
 		session.program = h.program()
 		err = s.sessions.add(session)
@@ -223,16 +223,30 @@ func (s *Server) initialize(w http.ResponseWriter, c caller, m *jsonrpc.Message)
 		return
 	}
 	w.Header()["Mcp-Session-Id"] = []string{session.id}
-	writeJSON(w, http.StatusOK, jsonrpc.AppendResult(nil, m.ID, s.welcome(version)))
+	writeJSON(w, http.StatusOK, jsonrpc.AppendResult(nil, m.ID, s.face(c.access.Door).welcome(version)))
+}
+
+// face is what a door says about itself.
+type face struct {
+	info         json.RawMessage // an object: name, title and version
+	capabilities string          // an object
+	instructions string
+}
+
+func (s *Server) face(door string) face {
+	if door == doorLearn {
+		return learnFace
+	}
+	return face{s.info, capabilities, instructions}
 }
 
 // welcome is the result of initialize.
-func (s *Server) welcome(version string) []byte {
+func (f face) welcome(version string) []byte {
 	o := object{[]byte{'{'}}
 	o.text("protocolVersion", version)
-	o.raw("capabilities", []byte(capabilities))
-	o.raw("serverInfo", s.info)
-	o.text("instructions", instructions)
+	o.raw("capabilities", []byte(f.capabilities))
+	o.raw("serverInfo", f.info)
+	o.text("instructions", f.instructions)
 	return append(o.b, '}')
 }
 

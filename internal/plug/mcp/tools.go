@@ -37,7 +37,7 @@ func (x *exchange) listTools(context.Context) ([]byte, *jsonrpc.Error) {
 		return nil, e
 	}
 	n, size := 0, 0
-	for n < len(tools) && n < toolsPerPage && (n == 0 || size+len(tools[n].Listed()) <= pageBytes) {
+	for n < len(tools) && (x.plain || n < toolsPerPage && (n == 0 || size+len(tools[n].Listed()) <= pageBytes)) {
 		size += len(tools[n].Listed()) + 1
 		n++
 	}
@@ -101,7 +101,7 @@ func (x *exchange) callTool(ctx context.Context) ([]byte, *jsonrpc.Error) {
 		res, err := x.server.Board.Call(ctx, x.access, name, &c)
 		switch {
 		case err != nil:
-			return x.failed(err)
+			return x.failed(x.unseen(name, err))
 		case res.Need == nil:
 			return x.result(res), nil
 		case x.stateless():
@@ -197,7 +197,7 @@ func (x *exchange) failed(err error) ([]byte, *jsonrpc.Error) {
 	switch {
 	case e.RPC != 0:
 		return nil, &jsonrpc.Error{Code: e.RPC, Message: e.Told, Data: e.Data}
-	case e.Code == tool.Unknown:
+	case e.Code == tool.Unknown, e.Code == tool.BadArgs && x.plain:
 		return nil, &jsonrpc.Error{Code: jsonrpc.InvalidParams, Message: e.Told}
 	case e.Code == tool.Cancelled:
 		return nil, &jsonrpc.Error{Code: codeGone, Message: e.Told}

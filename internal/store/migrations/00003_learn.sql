@@ -17,7 +17,7 @@ CREATE TABLE learn_decks (
     UNIQUE (person, name)
 );
 
--- queue is where the point waits: 0 nowhere, 1 among the new, 2 on its steps,
+-- queue is where the point waits: -1 in the trash, 0 nowhere, 1 among the new, 2 on its steps,
 -- 3 for its day. staged rows belong to an import that is not finished.
 CREATE TABLE learn_points (
     number     BIGINT PRIMARY KEY,
@@ -57,7 +57,7 @@ CREATE INDEX learn_points_created ON learn_points (person, created_at, number);
 CREATE INDEX learn_points_deck_created ON learn_points (person, deck, created_at, number);
 CREATE INDEX learn_points_kin ON learn_points (person, kin) WHERE kin <> '';
 CREATE INDEX learn_points_buried ON learn_points (person, buried) WHERE buried > 0;
-CREATE INDEX learn_points_deleted ON learn_points (person, deleted_at) WHERE deleted_at IS NOT NULL;
+CREATE INDEX learn_points_deleted ON learn_points (person, deleted_at, number) WHERE deleted_at IS NOT NULL;
 CREATE INDEX learn_points_staged ON learn_points (staged) WHERE staged IS NOT NULL;
 CREATE INDEX learn_points_draft ON learn_points (person, created_at) WHERE draft;
 CREATE UNIQUE INDEX learn_points_origin ON learn_points (person, origin) WHERE origin <> '';
@@ -69,6 +69,13 @@ CREATE TABLE learn_tags (
     PRIMARY KEY (person, tag, point)
 );
 CREATE INDEX learn_tags_point ON learn_tags (point);
+
+CREATE TABLE learn_tag_counts (
+    person TEXT NOT NULL REFERENCES people (id) ON DELETE CASCADE,
+    tag    TEXT NOT NULL,
+    n      BIGINT NOT NULL,
+    PRIMARY KEY (person, tag)
+);
 
 CREATE TABLE learn_sittings (
     id           TEXT NOT NULL,
@@ -92,6 +99,7 @@ CREATE TABLE learn_log (
     day       BIGINT NOT NULL,
     zone      TEXT NOT NULL,
     grade     BIGINT NOT NULL,
+    queue     BIGINT NOT NULL,
     sitting   TEXT NOT NULL,
     recall    TEXT NOT NULL,
     score     BIGINT NOT NULL,
@@ -103,8 +111,8 @@ CREATE TABLE learn_log (
     undoes    TEXT NOT NULL,
     PRIMARY KEY (person, id)
 );
-CREATE INDEX learn_log_point ON learn_log (point, at);
-CREATE INDEX learn_log_person ON learn_log (person, at);
+CREATE INDEX learn_log_point ON learn_log (point, at, id);
+CREATE INDEX learn_log_person ON learn_log (person, at, id);
 CREATE INDEX learn_log_undoes ON learn_log (person, undoes) WHERE undoes <> '';
 
 -- How many points wait in which queue of which deck for which day.
@@ -123,6 +131,7 @@ CREATE TABLE learn_days (
     deck    TEXT NOT NULL,
     day     BIGINT NOT NULL,
     fresh   BIGINT NOT NULL,
+    due     BIGINT NOT NULL,
     again   BIGINT NOT NULL,
     hard    BIGINT NOT NULL,
     good    BIGINT NOT NULL,

@@ -60,7 +60,7 @@ var (
 // [Main].
 func Postgres(t testing.TB) store.Options {
 	t.Helper()
-	cluster.Do(func() { cluster.url, cluster.stop, cluster.err = startCluster() })
+	cluster.Do(func() { cluster.url, cluster.stop, cluster.err = startCluster("fsync=off") })
 	if errors.Is(cluster.err, errNotInstalled) && os.Getenv("CI") == "" {
 		t.Skip("PostgreSQL's server programs are not installed (Debian: apt-get install postgresql)")
 	}
@@ -90,8 +90,14 @@ func Main(m *testing.M) {
 
 var errNotInstalled = errors.New("PostgreSQL's server programs are not installed")
 
+// Durable starts a cluster that waits for its disk, as those in production do, for
+// benchmarks. Its url gives the address of a database; "postgres" is there.
+func Durable() (url func(database string) string, stop func(), err error) {
+	return startCluster("fsync=on")
+}
+
 // startCluster makes a cluster in a temporary folder and waits until it answers.
-func startCluster() (url func(string) string, stop func(), err error) {
+func startCluster(fsync string) (url func(string) string, stop func(), err error) {
 	bin, err := findPrograms()
 	if err != nil {
 		return nil, nil, err
@@ -121,7 +127,7 @@ func startCluster() (url func(string) string, stop func(), err error) {
 		return nil, nil, err
 	}
 	server := exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-k", dir, "-h", "127.0.0.1", "-p", strconv.Itoa(port),
-		"-c", "fsync=off", "-c", "max_connections=200", "-c", "log_min_messages=panic")
+		"-c", fsync, "-c", "max_connections=200", "-c", "log_min_messages=panic")
 	// The server dies with the test program, even if that is killed.
 	server.SysProcAttr = &syscall.SysProcAttr{Credential: cred, Pdeathsig: syscall.SIGQUIT}
 	server.Dir = dir

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	_ "github.com/jackc/pgx/v5/stdlib" // the "pgx" driver
+
+	"patchbay/internal/account"
+	"patchbay/internal/app"
+	"patchbay/internal/config"
+	"patchbay/internal/plug/learn"
+	"patchbay/internal/store"
+)
+
+func createDatabase(ctx context.Context, url, name string) error {
+	db, err := sql.Open("pgx", url)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	_, err = db.ExecContext(ctx, "CREATE DATABASE "+name)
+	return err
+}
+
+// server is a running server with points of one person.
+type server struct {
+	url, key string
+	client   *http.Client
+	stop     func()
+	points   []string // ids
+	rand     *rand.Rand
+}
+
+// start runs a server in this process and fills it.
+func start(ctx context.Context, database string, points int) (*server, error) {
+	folder, err := os.MkdirTemp("", "patchbay-bench-")
+	if err != nil {
+		return nil, err
+	}
+	c, _, err := config.Load(config.Sources{Env: []string{"HOME=" + folder}, Flags: map[string]string{
+		"data": folder, "listen": "127.0.0.1:0", "database.url": database, "log.level": "error", "limits.call_rate": "0", "learn.time_zone": "Asia/Shanghai",
+	}})
+	if err != nil {
+		return nil, err
+	}
+	s := &server{client: &http.Client{Timeout: time.Minute}, rand: rand.New(rand.NewPCG(1, 2))}
+	running, cancel := context.WithCancel(ctx)
+	ready, done := make(chan *app.Base, 1), make(chan error, 1)
+	go func() {
+		done <- app.Serve(running, c, app.Options{Version: "bench", Logs: os.Stderr, Ready: func(url string, b *app.Base) { s.url = url; ready <- b }})
+	}()
+	s.stop = func() {
+		s.client.CloseIdleConnections()
+		cancel()
+		<-done
+		os.RemoveAll(folder)
+	}
+	select {
+	case b := <-ready:
+		if err := s.fill(ctx, b, points); err != nil {
+			s.stop()
+			return nil, err
+		}
+		return s, nil
+	case err := <-done:
+		cancel()
+		return nil, err
+	}
+}
+
+// fill adds a person, a key and points, of which two thirds have been reviewed.
+func (s *server) fill(ctx context.Context, b *app.Base, points int) error {
+	p, err := b.Accounts.AddPerson(ctx, "ada", account.RoleAdmin, "zh", "")
+	if err != nil {
+		return err
+	}
+	if _, s.key, err = b.Accounts.AddKey(ctx, account.NewKey{Person: p.ID, Name: "bench", Scopes: []string{account.ScopeLearn}}); err != nil {
+		return err
+	}
+	var decks []string
+	now := time.Now()
+	for i := range 10 {
+		d := store.Deck{ID: uuid.NewString(), Person: p.ID, Name: fmt.Sprintf("deck %d", i), Settings: json.RawMessage("{}"), Created: now}
+		if err := b.Store.Learn.AddDeck(ctx, d); err != nil {
+			return err
+		}
+		decks = append(decks, d.ID)
+	}
+	today := store.DateOf(now)
+	in := b.Store.Learn.NewImport(p.ID, uuid.NewString())
+	var rows []store.NewPoint
+	for i := range points {
+		rows = append(rows, s.point(i, decks[i%len(decks)], today, now.Add(-time.Duration(i)*time.Minute)))
+		s.points = append(s.points, rows[len(rows)-1].Point.ID)
+		if len(rows) == 1000 || i == points-1 {
+			if err := in.Stage(ctx, rows); err != nil {
+				return err
+			}
+			rows = nil
+		}
+	}
+	return in.Finish(ctx, nil)
+}
+
+var subjects = strings.Fields("主动回忆 分散学习 光合作用 线性代数 傅里叶变换 唐宋诗词 有机化学 微观经济 操作系统 数据结构 grammar vocabulary thermodynamics biology history geography physics probability networks compilers")
+
+func (s *server) point(i int, deck string, today store.Day, created time.Time) store.NewPoint {
+	subject, other := subjects[i%len(subjects)], subjects[(i/7)%len(subjects)]
+	p := store.Point{
+		ID: uuid.NewString(), Deck: deck, InPlan: true, Created: created, Updated: created, Tags: []string{subject, fmt.Sprintf("chapter-%d", i%200)},
+		Question: fmt.Sprintf("%s：第 %d 个问题是什么？What is fact number %d about %s?", subject, i, i, other),
+		Answer:   fmt.Sprintf("这是关于 %s 的第 %d 条知识，它和 %s 有关。\n\nFact %d says that %s depends on %s in %d ways, as chapter %d explains.", subject, i, other, i, subject, other, i%9, i%200),
+	}
+	p.Words = learn.Words(p.Question, p.Answer, p.Tags...)
+	n := store.NewPoint{Point: p}
+	sitting := store.Sitting{ID: uuid.NewString(), Day: today, Number: 1, Created: created}
+	if i%3 != 0 {
+		due := today + store.Day(i%300) - 1
+		last := created.Add(-240 * time.Hour)
+		n.Point.Card = store.Card{Phase: store.Review, Stability: 20, Difficulty: 5, Due: due, Reps: 3, LastAt: last, LastDay: today - 10}
+		sitting.Day, sitting.Number = due, 4
+		for k := range 3 {
+			at := last.Add(-time.Duration(2-k) * 72 * time.Hour)
+			n.Sittings = append(n.Sittings, store.Sitting{ID: uuid.NewString(), Day: today - 10, Number: k + 1, Created: created, Completed: at, Recall: "我记得"})
+			n.Log = append(n.Log, store.LogEntry{ID: uuid.NewString(), Kind: store.LogReview, At: at, Day: store.DateOf(at), Grade: store.Good, Queue: store.QueueDay, Score: -1})
+		}
+	} else {
+		n.Point.Card.Due = today
+	}
+	n.Sittings = append(n.Sittings, sitting)
+	return n
+}
+
+// call calls a tool and reads the whole answer.
+func (s *server) call(ctx context.Context, tool string, args any) (time.Duration, int, error) {
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": map[string]any{"name": tool, "arguments": args}})
+	if err != nil {
+		return 0, 0, err
+	}
+	began := time.Now()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/api/mcp", bytes.NewReader(body))
+	if err != nil {
+		return 0, 0, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+s.key)
+	resp, err := s.client.Do(r)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	took := time.Since(began)
+	if err != nil {
+		return 0, 0, err
+	}
+	var answer struct {
+		Result struct {
+			Content []struct{ Text string }
+			IsError bool `json:"isError"`
+		}
+		Error *struct{ Message string }
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return 0, 0, fmt.Errorf("%s: %w", text, err)
+	}
+	if answer.Error != nil {
+		return 0, 0, fmt.Errorf("refused: %s", answer.Error.Message)
+	}
+	if answer.Result.IsError {
+		return 0, 0, fmt.Errorf("failed: %s", answer.Result.Content[0].Text)
+	}
+	return took, len(text), nil
+}
+
+// step is a tool and what it is called with.
+type step struct {
+	tool string
+	args func(i int) any
+}
+
+// story is every tool but those that ask a model.
+func (s *server) story() []step {
+	type m = map[string]any
+	fixed := func(args m) func(int) any { return func(int) any { return args } }
+	any1 := func() string { return s.points[s.rand.IntN(len(s.points))] }
+	id := func(name string) func(int) any { return func(int) any { return m{name: any1()} } }
+	subject := func() string { return subjects[s.rand.IntN(len(subjects))] }
+	var deleted []string
+	return []step{
+		{"list_reviews", fixed(m{})},
+		{"list_knowledge_points", fixed(m{"limit": 20})},
+		{"list_knowledge_points", func(int) any { return m{"limit": 20, "tag": subject()} }},
+		{"get_knowledge_point", id("id")},
+		{"search_knowledge_points", func(int) any { return m{"query": subject()} }},
+		{"search_knowledge_points", func(i int) any {
+			return m{"query": fmt.Sprintf("请问 %s 的第 %d 条知识是什么", subject(), i)}
+		}},
+		{"create_knowledge_point", func(i int) any {
+			return m{"question": fmt.Sprintf("新的问题 %d?", i), "answer": "新的答案", "deck": "deck 1", "tags": []string{"new"}}
+		}},
+		{"create_knowledge_points", func(i int) any {
+			var list []m
+			for k := range 10 {
+				list = append(list, m{"question": fmt.Sprintf("question %d.%d", i, k), "answer": "answer"})
+			}
+			return m{"points": list}
+		}},
+		{"update_knowledge_point", func(i int) any { return m{"id": any1(), "answer": fmt.Sprintf("better answer %d", i)} }},
+		{"next_review", fixed(m{})},
+		{"reveal_answer", id("knowledge_point_id")},
+		{"submit_review", func(i int) any {
+			return m{"knowledge_point_id": any1(), "grade": []string{"again", "hard", "good", "easy"}[i%4], "early": true, "review_id": uuid.NewString(), "recall_text": "我想起来了"}
+		}},
+		{"undo_review", fixed(m{})},
+		{"mark_as_reviewed", func(i int) any {
+			return m{"knowledge_point_id": s.points[(i*7+3)%len(s.points)/3*3], "recall_text": "想起来了"}
+		}},
+		{"reschedule_knowledge_points", func(i int) any { return m{"ids": []string{any1()}, "in_days": i % 30} }},
+		{"delete_knowledge_point", func(i int) any {
+			at := len(s.points) - 1
+			deleted = append(deleted, s.points[at])
+			s.points = s.points[:at]
+			return m{"id": deleted[i]}
+		}},
+		{"restore_knowledge_point", func(i int) any { return m{"id": deleted[i]} }},
+		{"list_deleted_knowledge_points", fixed(m{"limit": 20})},
+		{"list_decks", fixed(m{})},
+		{"save_deck", func(i int) any { return m{"name": "deck 2", "settings": m{"new_per_day": 10 + i%10}} }},
+		{"list_tags", fixed(m{})},
+		{"learning_stats", fixed(m{})},
+		{"review_history", id("knowledge_point_id")},
+		{"get_learning_settings", fixed(m{})},
+		{"update_learning_settings", func(i int) any { return m{"defaults": m{"new_per_day": 10 + i%10}} }},
+	}
+}

@@ -1,0 +1,272 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"patchbay/internal/account"
+	"patchbay/internal/board"
+	"patchbay/internal/config"
+	"patchbay/internal/plug/learn"
+	"patchbay/internal/plug/learn/embed"
+	"patchbay/internal/plug/learn/transfer"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+// LearnOptions are the options of Learn as they are configured, without a model.
+func LearnOptions(b *Base, log *slog.Logger) (learn.Options, error) {
+	o := learn.Options{Store: b.Store, Logger: log}
+	c := b.Config.Learn
+	if zone, err := time.LoadLocation(c.TimeZone); err == nil && c.TimeZone != "" {
+		o.Zone = zone
+	}
+	if c.EmbeddingsURL != "" {
+		client, err := embed.New(embed.Options{URL: c.EmbeddingsURL, Key: c.EmbeddingsKey, Model: c.EmbeddingsModel, Dims: c.EmbeddingsDims})
+		if err != nil {
+			return o, fmt.Errorf("learn.embeddings: %w", err)
+		}
+		o.Embedder = client
+	}
+	return o, nil
+}
+
+// modelOn lets Learn ask a person's bots.
+func modelOn(hub *board.Board) learn.Model {
+	return func(ctx context.Context, person string, p learn.Prompt) (string, error) {
+		bot, err := modelOf(ctx, hub.Registry, hub.Store, person, p.Bot)
+		if err != nil {
+			return "", err
+		}
+		turn := &talk.Turn{
+			Bot: bot.Number, Door: "learn", Person: "learn:" + person, Lang: talk.Chinese, Depth: 1,
+			// Each question stands alone.
+			Conversation: uuid.NewString(), Parts: []talk.Part{{Text: p.Text}},
+		}
+		if p.Image != nil {
+			turn.Parts = append(turn.Parts, talk.Part{Image: p.Image})
+		}
+		var answer strings.Builder
+		err = hub.Answer(ctx, turn, func(e talk.Event) error {
+			if e.Kind == talk.KindText {
+				if answer.Len()+len(e.Text) > maxJudgement {
+					return errLongAnswer
+				}
+				answer.WriteString(e.Text)
+			}
+			return nil
+		})
+		return answer.String(), err
+	}
+}
+
+// maxJudgement is the longest answer of a model that Learn reads.
+const maxJudgement = 64 << 10
+
+var errLongAnswer = errors.New("the model's answer is too long")
+
+// modelOf finds the bot that judges for a person: the one that is named, or the
+// first that is a model.
+func modelOf(ctx context.Context, r *board.Registry, db *store.DB, person, ref string) (store.Bot, error) {
+	if ref != "" {
+		bot, err := r.Find(ctx, person, ref)
+		if errors.Is(err, store.ErrNotFound) {
+			return bot, fmt.Errorf("%w: there is no bot %q", learn.ErrNoModel, ref)
+		}
+		return bot, err
+	}
+	list, err := db.Bots.ByOwner(ctx, person)
+	if err != nil {
+		return store.Bot{}, err
+	}
+	for _, bot := range list {
+		if bot.Kind == "openai" {
+			return bot, nil
+		}
+	}
+	return store.Bot{}, learn.ErrNoModel
+}
+
+// learnFiles takes and gives files with knowledge points: POST
+// /api/v1/learn/import and GET /api/v1/learn/export.
+type learnFiles struct {
+	service  *learn.Service
+	accounts *account.Service
+	guard    *account.Guard
+	log      *slog.Logger
+	address  func(*http.Request) netip.Addr
+	most     int64 // bytes of a file
+}
+
+func newLearnFiles(s *learn.Service, b *Base, guard *account.Guard, log *slog.Logger, address func(*http.Request) netip.Addr, c *config.Config) http.Handler {
+	f := &learnFiles{service: s, accounts: b.Accounts, guard: guard, log: log, address: address, most: int64(c.Learn.ImportSize)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /api/v1/learn/import", f.take)
+	mux.HandleFunc("GET /api/v1/learn/export", f.give)
+	return mux
+}
+
+// person finds out whose points are meant.
+func (f *learnFiles) person(w http.ResponseWriter, r *http.Request) (string, bool) {
+	kind, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(kind, "Bearer") {
+		secret = ""
+	}
+	p, err := f.accounts.Authenticate(r.Context(), strings.TrimSpace(secret), account.ScopeLearn)
+	switch {
+	case err == nil:
+		return p.Person.ID, true
+	case account.Refused(err):
+		f.log.WarnContext(r.Context(), "a key was refused", "door", "learn-files", "cause", err, "address", f.address(r))
+		if f.guard.Refuse(f.address(r)) {
+			w.Header().Set("Retry-After", "60")
+			tellError(w, http.StatusTooManyRequests, "too many refused keys from this address; wait a minute")
+			return "", false
+		}
+		w.Header().Set("WWW-Authenticate", `Bearer realm="patchbay", scope="learn"`)
+		tellError(w, http.StatusUnauthorized, "a key with scope learn is needed, as Authorization: Bearer …")
+	default:
+		f.log.ErrorContext(r.Context(), "a key could not be checked", "error", err)
+		tellError(w, http.StatusServiceUnavailable, "the key could not be checked; try again later")
+	}
+	return "", false
+}
+
+func tellError(w http.ResponseWriter, status int, text string) {
+	writeJSON(w, status, map[string]string{"error": text})
+}
+
+// transferTime is how long a file may take in either direction.
+const transferTime = 30 * time.Minute
+
+// take imports the request's body.
+func (f *learnFiles) take(w http.ResponseWriter, r *http.Request) {
+	person, ok := f.person(w, r)
+	if !ok {
+		return
+	}
+	limits := http.NewResponseController(w)
+	limits.SetReadDeadline(time.Now().Add(transferTime))  //nolint:errcheck // then the server's own hold
+	limits.SetWriteDeadline(time.Now().Add(transferTime)) //nolint:errcheck // the same
+	file, err := os.CreateTemp("", "patchbay-import-*")
+	if err != nil {
+		f.failed(w, r, err)
+		return
+	}
+	defer os.Remove(file.Name())
+	defer file.Close()
+	size, err := file.ReadFrom(http.MaxBytesReader(w, r.Body, f.most))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		tellError(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the file is larger than %d MiB (setting learn.import_size)", f.most>>20))
+		return
+	} else if err != nil {
+		tellError(w, http.StatusBadRequest, "the file broke off")
+		return
+	}
+	q := r.URL.Query()
+	done, err := f.service.Import(r.Context(), person, learn.ImportFile{
+		Name: q.Get("name"), Format: q.Get("format"), Deck: q.Get("deck"), Reader: file, Size: size,
+		DryRun: q.Get("dry_run") == "true", SkipBad: q.Get("skip_bad") == "true",
+	})
+	if err != nil {
+		f.failed(w, r, err)
+		return
+	}
+	status := http.StatusOK
+	if len(done.Bad) > 0 && !done.Done && q.Get("dry_run") != "true" {
+		status = http.StatusUnprocessableEntity
+	}
+	writeJSON(w, status, done)
+}
+
+// failed says what is wrong with a file, or that we failed.
+func (f *learnFiles) failed(w http.ResponseWriter, r *http.Request, err error) {
+	var tooMany *transfer.TooManyError
+	if bad, ok := errors.AsType[*learn.Invalid](err); ok {
+		tellError(w, http.StatusBadRequest, bad.Text)
+		return
+	}
+	if errors.Is(err, transfer.ErrUnreadable) || errors.Is(err, transfer.ErrFormat) || errors.As(err, &tooMany) {
+		tellError(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	f.log.ErrorContext(r.Context(), "a file of knowledge points failed", "error", err)
+	tellError(w, http.StatusInternalServerError, "something went wrong; the log says what")
+}
+
+// types are the content types of files, and the ends of their names.
+var types = map[string][2]string{
+	transfer.JSON: {"application/json", "json"}, transfer.CSV: {"text/csv; charset=utf-8", "csv"},
+	transfer.Markdown: {"text/markdown; charset=utf-8", "md"}, transfer.Anki: {"application/apkg", "apkg"},
+}
+
+// give exports a person's points.
+func (f *learnFiles) give(w http.ResponseWriter, r *http.Request) {
+	person, ok := f.person(w, r)
+	if !ok {
+		return
+	}
+	q := r.URL.Query()
+	format := q.Get("format")
+	if format == "" {
+		format = transfer.JSON
+	}
+	kind, known := types[format]
+	if !known {
+		tellError(w, http.StatusBadRequest, "the format is json, csv, md or apkg")
+		return
+	}
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(transferTime)) //nolint:errcheck // then the server's own holds
+	// The file is written first: an error in its middle could not be told any more.
+	file, err := os.CreateTemp("", "patchbay-export-*")
+	if err != nil {
+		f.failed(w, r, err)
+		return
+	}
+	defer os.Remove(file.Name())
+	defer file.Close()
+	if _, err := f.service.Export(r.Context(), person, learn.ExportOptions{Format: format, Deck: q.Get("deck")}, file); err != nil {
+		f.failed(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Type", kind[0])
+	w.Header().Set("Content-Disposition", `attachment; filename="patchbay-learn.`+kind[1]+`"`)
+	http.ServeContent(w, r, "", time.Time{}, file)
+}
+
+// indexEvery is how often new points get their vectors.
+const indexEvery = time.Minute
+
+// index makes vectors of new points, in one instance at a time, until ctx ends.
+func index(ctx context.Context, s *learn.Service, db *store.DB, instance string, log *slog.Logger) error {
+	if s.Embedder == nil {
+		<-ctx.Done()
+		return nil
+	}
+	tick := time.NewTicker(indexEvery)
+	defer tick.Stop()
+	for {
+		now := time.Now()
+		mine, err := db.Leases.Take(ctx, "learn-index", instance, now, now.Add(5*indexEvery))
+		if err == nil && mine {
+			err = s.Index(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			log.Error("knowledge points could not be given vectors", "error", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

@@ -1,0 +1,451 @@
+package learn
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"patchbay/internal/store"
+	"patchbay/internal/tool"
+)
+
+const (
+	// perPage is how many rows a page has, if the caller does not say.
+	perPage = 100
+	// pageBytes is how much text of points a page has, so that no model is buried.
+	pageBytes = 256 << 10
+)
+
+// Provider offers Learn as tools. It is safe for concurrent use.
+type Provider struct{ Service *Service }
+
+// arguments of all the tools. Pointers tell what was given.
+type arguments struct {
+	ID        string          `json:"id"`
+	Point     string          `json:"knowledge_point_id"`
+	Sitting   string          `json:"schedule_id"`
+	Review    string          `json:"review_id"`
+	Question  *string         `json:"question"`
+	Answer    *string         `json:"answer"`
+	Recall    string          `json:"recall_text"`
+	Grade     string          `json:"grade"`
+	Score     *int            `json:"score"`
+	TookMS    int64           `json:"took_ms"`
+	Early     bool            `json:"early"`
+	Deck      *string         `json:"deck"`
+	Tag       string          `json:"tag"`
+	Tags      *[]string       `json:"tags"`
+	InPlan    *bool           `json:"is_in_review_plan"`
+	Suspended *bool           `json:"suspended"`
+	Draft     *bool           `json:"draft"`
+	Drafts    bool            `json:"drafts"`
+	DueOnly   bool            `json:"due_only"`
+	Query     string          `json:"query"`
+	Limit     int             `json:"limit"`
+	Cursor    string          `json:"cursor"`
+	Name      string          `json:"name"`
+	NewName   string          `json:"new_name"`
+	Settings  json.RawMessage `json:"settings"`
+	IDs       []string        `json:"ids"`
+	Date      string          `json:"date"`
+	InDays    *int            `json:"in_days"`
+	Days      int             `json:"days"`
+	Back      int             `json:"history_days"`
+	Points    []struct {
+		Question string   `json:"question"`
+		Answer   string   `json:"answer"`
+		Deck     string   `json:"deck"`
+		Tags     []string `json:"tags"`
+	} `json:"points"`
+}
+
+// handlers are the tools.
+var handlers = map[string]func(*Service, context.Context, *tool.Call, *arguments) (*tool.Result, error){
+	toolListReviews: (*Service).callListReviews,
+	toolListPoints:  (*Service).callListPoints,
+	toolGet:         (*Service).callGet,
+	toolCreate:      (*Service).callCreate,
+	toolUpdate:      (*Service).callUpdate,
+	toolDelete:      (*Service).callDelete,
+	toolRecall:      (*Service).callRecall,
+	toolMark:        (*Service).callMark,
+	toolCreateMany:  (*Service).callCreateMany,
+	toolRestore:     (*Service).callRestore,
+	toolTrash:       (*Service).callTrash,
+	toolSearch:      (*Service).callSearch,
+	toolNext:        (*Service).callNext,
+	toolReveal:      (*Service).callReveal,
+	toolSubmit:      (*Service).callSubmit,
+	toolUndo:        (*Service).callUndo,
+	toolReschedule:  (*Service).callReschedule,
+	toolDecks:       (*Service).callDecks,
+	toolSaveDeck:    (*Service).callSaveDeck,
+	toolDropDeck:    (*Service).callDropDeck,
+	toolTags:        (*Service).callTags,
+	toolStats:       (*Service).callStats,
+	toolHistory:     (*Service).callHistory,
+	toolSettings:    (*Service).callSettings,
+	toolConfigure:   (*Service).callConfigure,
+	toolJudge:       (*Service).callJudge,
+	toolAsk:         (*Service).callAsk,
+}
+
+// Call implements [tool.Provider].
+func (p *Provider) Call(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+	handle := handlers[c.Tool]
+	if handle == nil {
+		return nil, tool.Fail(tool.Unknown, "Unknown tool: "+c.Tool, nil)
+	}
+	if c.Caller.Person == "" || c.Caller.Open {
+		return nil, tool.Fail(tool.Denied, "Knowledge points belong to a person; call with a key.", nil)
+	}
+	var a arguments
+	if len(c.Args) > 0 {
+		if err := json.Unmarshal(c.Args, &a); err != nil {
+			return nil, tool.Fail(tool.BadArgs, "The arguments cannot be read.", err)
+		}
+	}
+	res, err := handle(p.Service, ctx, c, &a)
+	if err == nil {
+		return res, nil
+	}
+	return failed(&a, err)
+}
+
+// failed makes of an error what the caller is told.
+func failed(a *arguments, err error) (*tool.Result, error) {
+	if e, ok := errors.AsType[*Invalid](err); ok {
+		return nil, tool.Fail(tool.BadArgs, e.Text, nil)
+	}
+	if e, ok := errors.AsType[*Reviewed](err); ok {
+		now := map[string]any{"error": "already_reviewed", "reviewed_at": moment(e.At), "knowledge_point_id": e.Entry.ID, "due": dueText(&e.Entry.Point)}
+		if open := e.Entry.Open(); open != nil {
+			now["schedule_id"] = open.ID
+		}
+		res := tool.Trouble("This review was done already, perhaps on another device. The point is due again on " + dueText(&e.Entry.Point) + ".")
+		res.Structured = compact(now)
+		return res, nil
+	}
+	if e, ok := errors.AsType[*NotDue](err); ok {
+		res := tool.Trouble("This point was reviewed today already and is due again on " + dueText(&e.Entry.Point) + ". submit_review with early=true reviews it now.")
+		res.Structured = compact(map[string]any{"error": "not_due", "knowledge_point_id": e.Entry.ID, "due": dueText(&e.Entry.Point)})
+		return res, nil
+	}
+	switch {
+	case errors.Is(err, ErrNotFound) && a.Sitting != "":
+		return tool.Trouble("Review schedule not found: " + clip(a.Sitting, 100)), nil
+	case errors.Is(err, ErrNotFound):
+		id := a.ID
+		if id == "" {
+			id = a.Point
+		}
+		return tool.Trouble("Knowledge point not found: " + clip(id, 100)), nil
+	case errors.Is(err, ErrNoPlan):
+		return tool.Trouble("No incomplete review schedule found"), nil
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return nil, err
+	}
+	if _, ok := errors.AsType[*tool.Error](err); ok {
+		return nil, err
+	}
+	return nil, tool.Fail(tool.Failed, "The knowledge points could not be reached; try again in a moment.", err)
+}
+
+func limit(n int) int {
+	if n <= 0 {
+		return perPage
+	}
+	return min(n, 500)
+}
+
+// deckOf finds the deck of a filter.
+func deckOf(l *Learner, name *string) (*string, error) {
+	if name == nil || *name == "" {
+		return nil, nil
+	}
+	id, ok := l.DeckID(*name)
+	if !ok {
+		return nil, l.NoDeck(*name)
+	}
+	return &id, nil
+}
+
+// enough shortens a page to as many entries as have little enough text.
+func enough(entries []Entry) []Entry {
+	size := 0
+	for i := range entries {
+		size += len(entries[i].Question) + len(entries[i].Answer) + 400 + 300*len(entries[i].Sittings)
+		if size > pageBytes && i > 0 {
+			return entries[:i]
+		}
+	}
+	return entries
+}
+
+func (s *Service) callListReviews(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
+	q, err := s.queueOf(ctx, c, a)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]sittingRow, 0, len(q.Entries))
+	for i := range q.Entries {
+		e := &q.Entries[i]
+		open := e.Open()
+		if open == nil {
+			continue
+		}
+		row := sittingOf(&e.Point, open)
+		of := rowOf(q.Learner, &e.Point)
+		row.Of = &of
+		rows = append(rows, row)
+	}
+	note := queueNote(q)
+	return result(rows, map[string]any{"reviews": rows, "remaining": q.Left, "next_cursor": maybe(q.Cursor), "note": maybe(note)}, note), nil
+}
+
+func maybe(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// queueOf reads the queue as a caller asks for it, no longer than a page may be.
+func (s *Service) queueOf(ctx context.Context, c *tool.Call, a *arguments) (*Queue, error) {
+	l, err := s.Learner(ctx, c.Caller.Person)
+	if err != nil {
+		return nil, err
+	}
+	deck, err := deckOf(l, a.Deck)
+	if err != nil {
+		return nil, err
+	}
+	f := QueueFilter{Deck: deck, Tag: a.Tag, Cursor: a.Cursor, Limit: limit(a.Limit)}
+	q, err := s.Queue(ctx, l.Person, f)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(enough(q.Entries)); n < len(q.Entries) {
+		f.Limit = n
+		return s.Queue(ctx, l.Person, f)
+	}
+	return q, nil
+}
+
+// queueNote tells a model what the list does not show.
+func queueNote(q *Queue) string {
+	var parts []string
+	if q.Cursor != "" {
+		parts = append(parts, fmt.Sprintf("These are %d of %d; call again with cursor %q for more.", len(q.Entries), q.Left.Total(), q.Cursor))
+	}
+	if q.Left.Held > 0 {
+		parts = append(parts, fmt.Sprintf("%d more are held back by today's limits (new_per_day, reviews_per_day).", q.Left.Held))
+	}
+	if len(q.Entries) == 0 && !q.Later.IsZero() {
+		parts = append(parts, "Nothing is due this minute; the next question comes at "+q.Later.In(q.Learner.Calendar.Zone).Format("15:04")+".")
+	}
+	return strings.Join(parts, " ")
+}
+
+func (s *Service) callListPoints(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
+	switch {
+	case strings.TrimSpace(a.Query) != "":
+		return s.callSearch(ctx, c, a)
+	case a.DueOnly:
+		q, err := s.queueOf(ctx, c, a)
+		if err != nil {
+			return nil, err
+		}
+		return pointsResult(q.Learner, q.Entries, q.Cursor, queueNote(q)), nil
+	}
+	return s.listPoints(ctx, c, a, store.PointFilter{Draft: a.Drafts})
+}
+
+func (s *Service) callTrash(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
+	return s.listPoints(ctx, c, a, store.PointFilter{Trash: true})
+}
+
+func (s *Service) listPoints(ctx context.Context, c *tool.Call, a *arguments, f store.PointFilter) (*tool.Result, error) {
+	l, err := s.Learner(ctx, c.Caller.Person)
+	if err != nil {
+		return nil, err
+	}
+	if f.Deck, err = deckOf(l, a.Deck); err != nil {
+		return nil, err
+	}
+	f.Tag = a.Tag
+	var after store.PointKey
+	if a.Cursor != "" {
+		if after, err = readKey(a.Cursor); err != nil {
+			return nil, err
+		}
+	}
+	entries, err := s.List(ctx, l.Person, f, after, limit(a.Limit)+1)
+	if err != nil {
+		return nil, err
+	}
+	page := enough(entries[:min(len(entries), limit(a.Limit))])
+	next, note := "", ""
+	if len(page) < len(entries) {
+		last := &page[len(page)-1]
+		next = writeKey(f.Key(&last.Point))
+		note = fmt.Sprintf("There are more points; call again with cursor %q.", next)
+	}
+	return pointsResult(l, page, next, note), nil
+}
+
+func pointsResult(l *Learner, entries []Entry, next, note string) *tool.Result {
+	rows := make([]pointRow, len(entries))
+	for i := range entries {
+		rows[i] = fullRow(l, &entries[i])
+	}
+	return result(rows, map[string]any{"knowledge_points": rows, "next_cursor": maybe(next)}, note)
+}
+
+func writeKey(k store.PointKey) string {
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d.%d", k.At.UnixMilli(), k.Number))
+}
+
+func readKey(s string) (store.PointKey, error) {
+	text, err := base64.RawURLEncoding.DecodeString(s)
+	var ms, number int64
+	if _, bad := fmt.Sscanf(string(text), "%d.%d", &ms, &number); err != nil || bad != nil || number == 0 {
+		return store.PointKey{}, invalid("this cursor is not one of ours")
+	}
+	return store.PointKey{At: time.UnixMilli(ms), Number: number}, nil
+}
+
+func (s *Service) callGet(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
+	e, err := s.Get(ctx, c.Caller.Person, a.ID)
+	if err != nil {
+		return nil, err
+	}
+	return s.pointResult(ctx, e, true)
+}
+
+// pointResult is one point, with its plan or, as the original gives it after a
+// change, without.
+func (s *Service) pointResult(ctx context.Context, e *Entry, plan bool) (*tool.Result, error) {
+	l, err := s.Learner(ctx, e.Person)
+	if err != nil {
+		return nil, err
+	}
+	row := rowOf(l, &e.Point)
+	if plan {
+		row = fullRow(l, e)
+	}
+	return result(row, row, ""), nil
+}
+
+func (s *Service) callCreate(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
+	made, err := s.Create(ctx, c.Caller.Person, []Draft{a.draft()})
+	if err != nil {
+		return nil, err
+	}
+	if made[0].Err != nil {
+		return nil, made[0].Err
+	}
+	return s.pointResult(ctx, &made[0].Entry, false)
+}
+
+func (a *arguments) draft() Draft {
+	d := Draft{Question: deref(a.Question), Answer: deref(a.Answer), Deck: deref(a.Deck), Tags: deref(a.Tags), Unconfirmed: deref(a.Draft)}
+	d.Unplanned = a.InPlan != nil && !*a.InPlan
+	return d
+}
+
+func deref[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+func (s *Service) callCreateMany(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
+	drafts := make([]Draft, len(a.Points))
+	for i, p := range a.Points {
+		drafts[i] = Draft{Question: p.Question, Answer: p.Answer, Deck: p.Deck, Tags: p.Tags, Unconfirmed: deref(a.Draft)}
+	}
+	made, err := s.Create(ctx, c.Caller.Person, drafts)
+	if err != nil {
+		return nil, err
+	}
+	type bad struct {
+		Index int    `json:"index"`
+		Error string `json:"error"`
+	}
+	out := struct {
+		Created []string `json:"created"`
+		Errors  []bad    `json:"errors"`
+	}{Created: []string{}, Errors: []bad{}}
+	for i, m := range made {
+		if m.Err != nil {
+			out.Errors = append(out.Errors, bad{i, m.Err.Error()})
+		} else {
+			out.Created = append(out.Created, m.Entry.ID)
+		}
+	}
+	res := result(out, out, "")
+	res.IsError = len(out.Created) == 0
+	return res, nil
+}
+
+func (s *Service) callUpdate(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
+	e, err := s.Update(ctx, c.Caller.Person, a.ID, Edit{Question: a.Question, Answer: a.Answer, Deck: a.Deck, Tags: a.Tags, InPlan: a.InPlan, Suspended: a.Suspended, Draft: a.Draft})
+	if err != nil {
+		return nil, err
+	}
+	return s.pointResult(ctx, e, false)
+}
+
+func (s *Service) callDelete(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
+	if err := s.Delete(ctx, c.Caller.Person, a.ID); err != nil {
+		return nil, err
+	}
+	done := struct {
+		Success bool   `json:"success"`
+		ID      string `json:"id"`
+	}{true, a.ID}
+	return result(done, done, ""), nil
+}
+
+func (s *Service) callRestore(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
+	e, err := s.Restore(ctx, c.Caller.Person, a.ID)
+	if err != nil {
+		return nil, err
+	}
+	return s.pointResult(ctx, e, true)
+}
+
+func (s *Service) callSearch(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
+	l, err := s.Learner(ctx, c.Caller.Person)
+	if err != nil {
+		return nil, err
+	}
+	deck, err := deckOf(l, a.Deck)
+	if err != nil {
+		return nil, err
+	}
+	most := a.Limit
+	if most == 0 {
+		most = 10
+	}
+	hits, err := s.Search(ctx, l.Person, a.Query, SearchFilter{Deck: deck, Tag: a.Tag, Limit: min(most, maxRanked)})
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]Entry, len(hits))
+	for i := range hits {
+		entries[i] = hits[i].Entry
+	}
+	entries = enough(entries)
+	note := ""
+	if len(entries) == 0 {
+		note = "Nothing was found; try fewer or other words."
+	}
+	return pointsResult(l, entries, "", note), nil
+}

@@ -1,0 +1,299 @@
+package learn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"patchbay/internal/store"
+	"patchbay/internal/tool"
+)
+
+// noScore is the score of a recall that nobody judged.
+const noScore = -1
+
+// doneShape is what the original answers after a review.
+type doneShape struct {
+	Success bool   `json:"success"`
+	Sitting string `json:"schedule_id"`
+}
+
+// reviewShape is all there is to say after a review.
+type reviewShape struct {
+	doneShape
+	Review  string `json:"review_id,omitempty"`
+	Point   string `json:"knowledge_point_id"`
+	Grade   string `json:"grade,omitempty"`
+	State   string `json:"state"`
+	Due     string `json:"due,omitempty"`
+	Already bool   `json:"already,omitempty"`
+	Leech   bool   `json:"leech,omitempty"`
+}
+
+func reviewOf(o *Outcome) reviewShape {
+	return reviewShape{
+		doneShape: doneShape{true, o.Sitting}, Review: o.Review.ID, Point: o.Entry.ID, Grade: GradeName(o.Review.Grade),
+		State: stateName(&o.Entry.Point), Due: dueText(&o.Entry.Point), Already: o.Already, Leech: o.Leech,
+	}
+}
+
+func (s *Service) submission(c *tool.Call, a *arguments) (Submission, error) {
+	grade, err := ParseGrade(a.Grade)
+	in := Submission{Point: a.Point, Sitting: a.Sitting, ID: a.Review, Grade: grade, Recall: a.Recall, Score: noScore, Took: time.Duration(a.TookMS) * time.Millisecond, Door: c.Caller.Door, Early: a.Early}
+	if a.Score != nil {
+		in.Score = *a.Score
+	}
+	return in, err
+}
+
+// callRecall completes a row of a plan; a row that does not exist is an error.
+func (s *Service) callRecall(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
+	return s.complete(ctx, c, a)
+}
+
+// callMark completes the earliest open row of a point.
+func (s *Service) callMark(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
+	return s.complete(ctx, c, a)
+}
+
+func (s *Service) complete(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
+	in, err := s.submission(c, a)
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.Submit(ctx, c.Caller.Person, in)
+	if err != nil {
+		return nil, err
+	}
+	shape := reviewOf(out)
+	return result(shape.doneShape, shape, ""), nil
+}
+
+// nextShape is the next question, or why there is none.
+type nextShape struct {
+	Done   bool              `json:"done"`
+	Card   *question         `json:"card,omitempty"`
+	Left   Left              `json:"remaining"`
+	Grades map[string]string `json:"grades,omitempty"`
+	Note   string            `json:"note"`
+}
+
+func (s *Service) next(ctx context.Context, person string, a *arguments) (*nextShape, error) {
+	l, err := s.Learner(ctx, person)
+	if err != nil {
+		return nil, err
+	}
+	deck, err := deckOf(l, a.Deck)
+	if err != nil {
+		return nil, err
+	}
+	q, err := s.Queue(ctx, person, QueueFilter{Deck: deck, Tag: a.Tag, Limit: 1, Ahead: true})
+	if err != nil {
+		return nil, err
+	}
+	out := &nextShape{Done: len(q.Entries) == 0, Left: q.Left}
+	if out.Done {
+		out.Note, err = s.nothingLeft(ctx, q)
+		return out, err
+	}
+	out.Card, out.Grades = asked(q.Learner, &q.Entries[0]), choices(q.Learner, &q.Entries[0].Point)
+	out.Note = "Ask this question and wait for the recall. Then reveal_answer, judge the meaning, and submit_review with knowledge_point_id, schedule_id and grade."
+	if out.Left.Held > 0 {
+		out.Note += fmt.Sprintf(" %d more are held back by today's limits.", out.Left.Held)
+	}
+	return out, nil
+}
+
+// nothingLeft says in plain words why there is no question, and when there will be
+// one.
+func (s *Service) nothingLeft(ctx context.Context, q *Queue) (string, error) {
+	l := q.Learner
+	note := "Nothing is left to review now."
+	switch {
+	case !q.Later.IsZero():
+		note += " The next question comes at " + q.Later.In(l.Calendar.Zone).Format("15:04") + "."
+	default:
+		counts, err := s.Store.Learn.Forecast(ctx, l.Person, l.Today+1, l.Today+forecastMost)
+		if err != nil {
+			return "", err
+		}
+		if len(counts) > 0 {
+			n := 0
+			for _, c := range counts {
+				if c.Day == counts[0].Day {
+					n += c.N
+				}
+			}
+			note += fmt.Sprintf(" The next are due on %s (%d).", counts[0].Day, n)
+		}
+	}
+	if q.Left.Held > 0 {
+		note += fmt.Sprintf(" %d more are held back by today's limits; update_learning_settings with a larger new_per_day or reviews_per_day lets them come.", q.Left.Held)
+	}
+	return note, nil
+}
+
+func (s *Service) callNext(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
+	next, err := s.next(ctx, c.Caller.Person, a)
+	if err != nil {
+		return nil, err
+	}
+	return result(next, next, ""), nil
+}
+
+func (s *Service) callReveal(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
+	e, err := s.Get(ctx, c.Caller.Person, a.Point)
+	if err != nil {
+		return nil, err
+	}
+	l, err := s.Learner(ctx, c.Caller.Person)
+	if err != nil {
+		return nil, err
+	}
+	out := struct {
+		question
+		Answer string            `json:"answer"`
+		Recall string            `json:"last_recall,omitempty"`
+		Grades map[string]string `json:"grades"`
+	}{question: *asked(l, e), Answer: e.Answer, Grades: choices(l, &e.Point)}
+	for i := range e.Sittings {
+		if v := &e.Sittings[i]; !v.Completed.IsZero() && v.Recall != "" {
+			out.Recall = v.Recall
+		}
+	}
+	return result(out, out, ""), nil
+}
+
+func (s *Service) callSubmit(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
+	in, err := s.submission(c, a)
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.Submit(ctx, c.Caller.Person, in)
+	if err != nil {
+		return nil, err
+	}
+	next, err := s.next(ctx, c.Caller.Person, a)
+	if err != nil {
+		// The review is on the disk; only the look ahead failed.
+		s.Logger.WarnContext(ctx, "the next question could not be looked up", "error", err)
+		next = &nextShape{Note: "The review is recorded. Call next_review for the next question."}
+	}
+	shape := struct {
+		reviewShape
+		Next *question         `json:"next_card"`
+		Left Left              `json:"remaining"`
+		Each map[string]string `json:"next_grades,omitempty"`
+		Note string            `json:"note"`
+	}{reviewOf(out), next.Card, next.Left, next.Grades, next.Note}
+	if out.Leech {
+		shape.Note = "This point is forgotten again and again (leech): suggest to rewrite it, to split it, or to suspend it. " + shape.Note
+	}
+	return result(shape, shape, ""), nil
+}
+
+func (s *Service) callUndo(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
+	out, err := s.Undo(ctx, c.Caller.Person, a.Review, c.Caller.Door)
+	if err != nil {
+		return nil, err
+	}
+	l, err := s.Learner(ctx, c.Caller.Person)
+	if err != nil {
+		return nil, err
+	}
+	shape := struct {
+		reviewShape
+		Card *question `json:"card"`
+	}{reviewOf(out), asked(l, &out.Entry)}
+	return result(shape, shape, ""), nil
+}
+
+func (s *Service) callReschedule(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
+	l, err := s.Learner(ctx, c.Caller.Person)
+	if err != nil {
+		return nil, err
+	}
+	var due store.Day
+	switch {
+	case a.Date != "" && a.InDays == nil:
+		if due, err = store.ParseDay(a.Date); err != nil {
+			return nil, invalid("%s", err)
+		}
+	case a.InDays != nil && a.Date == "":
+		due = l.Today + store.Day(*a.InDays)
+	default:
+		return nil, invalid("give date or in_days")
+	}
+	out := struct {
+		Due   string            `json:"due"`
+		Done  []string          `json:"rescheduled"`
+		Wrong map[string]string `json:"errors,omitempty"`
+	}{Due: due.String(), Done: []string{}, Wrong: map[string]string{}}
+	for i, id := range a.IDs {
+		_, err := s.Reschedule(ctx, l.Person, id, due, c.Caller.Door)
+		switch bad, ok := errors.AsType[*Invalid](err); {
+		case err == nil:
+			out.Done = append(out.Done, id)
+		case ok:
+			return nil, bad
+		case errors.Is(err, ErrNotFound):
+			out.Wrong[clip(id, 100)] = "Knowledge point not found"
+		case errors.Is(err, ErrNoPlan):
+			out.Wrong[clip(id, 100)] = "It is not in the review plan"
+		default:
+			return nil, err
+		}
+		if c.Progress != nil {
+			c.Progress(tool.Progress{Done: float64(i + 1), Total: float64(len(a.IDs))})
+		}
+	}
+	res := result(out, out, "")
+	res.IsError = len(out.Done) == 0
+	return res, nil
+}
+
+// callHistory lists what the log says about a point.
+func (s *Service) callHistory(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
+	e, err := s.Get(ctx, c.Caller.Person, a.Point)
+	if err != nil {
+		return nil, err
+	}
+	type row struct {
+		ID      string `json:"review_id"`
+		Kind    string `json:"kind"`
+		At      moment `json:"at"`
+		Day     string `json:"date"`
+		Zone    string `json:"time_zone"`
+		Grade   string `json:"grade,omitempty"`
+		Recall  string `json:"recall_text,omitempty"`
+		Score   *int   `json:"score,omitempty"`
+		TookMS  int64  `json:"took_ms,omitempty"`
+		Elapsed int    `json:"elapsed_days"`
+		Door    string `json:"door,omitempty"`
+		Undoes  string `json:"undoes,omitempty"`
+	}
+	var after store.LogEntry
+	if a.Cursor != "" {
+		if after, err = s.Store.Learn.Entry(ctx, c.Caller.Person, a.Cursor); err != nil {
+			return nil, invalid("this cursor is not one of ours")
+		}
+	}
+	list, err := s.Store.Learn.Log(ctx, c.Caller.Person, e.Number, after.At, after.ID, limit(a.Limit)+1)
+	if err != nil {
+		return nil, fmt.Errorf("read the review log: %w", err)
+	}
+	next := ""
+	if len(list) > limit(a.Limit) {
+		list = list[:limit(a.Limit)]
+		next = list[len(list)-1].ID
+	}
+	rows := make([]row, len(list))
+	for i, v := range list {
+		rows[i] = row{ID: v.ID, Kind: v.Kind, At: moment(v.At), Day: v.Day.String(), Zone: v.Zone, Grade: GradeName(v.Grade), Recall: v.Recall, TookMS: v.Took.Milliseconds(), Elapsed: max(v.Elapsed, 0), Door: v.Door, Undoes: v.Undoes}
+		if v.Score >= 0 {
+			rows[i].Score = &list[i].Score
+		}
+	}
+	return result(rows, map[string]any{"reviews": rows, "next_cursor": maybe(next)}, ""), nil
+}

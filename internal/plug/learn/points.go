@@ -1,0 +1,306 @@
+package learn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"patchbay/internal/plug/learn/schedule"
+	"patchbay/internal/store"
+)
+
+// Entry is a point with its plan.
+type Entry struct {
+	store.Point
+	Sittings []store.Sitting // by number
+}
+
+// Open is the earliest review that is still to come, or nil.
+func (e *Entry) Open() *store.Sitting {
+	for i := range e.Sittings {
+		if e.Sittings[i].Completed.IsZero() {
+			return &e.Sittings[i]
+		}
+	}
+	return nil
+}
+
+// Draft is a point that somebody wants to add.
+type Draft struct {
+	Question string
+	Answer   string
+	Deck     string // name; a deck that does not exist is made. Empty: the default one
+	Tags     []string
+	// Unplanned points are kept and not reviewed.
+	Unplanned bool
+	// Unconfirmed points wait for their person to say that they are right.
+	Unconfirmed bool
+}
+
+// Created is what became of a [Draft].
+type Created struct {
+	Entry Entry
+	Err   error // an *[Invalid], or nil
+}
+
+// Create adds points: those that are right, all at once. What is wrong with the
+// others is said one by one.
+func (s *Service) Create(ctx context.Context, person string, drafts []Draft) ([]Created, error) {
+	l, err := s.Learner(ctx, person)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Created, len(drafts))
+	var rows []store.NewPoint
+	var at []int
+	for i, d := range drafts {
+		n, err := s.draft(ctx, l, d)
+		if err != nil {
+			if _, ok := errors.AsType[*Invalid](err); !ok {
+				return nil, err
+			}
+			out[i].Err = err
+			continue
+		}
+		rows, at = append(rows, n), append(at, i)
+	}
+	if len(rows) > 0 {
+		if err := s.Store.Learn.Add(ctx, person, rows); err != nil {
+			return nil, fmt.Errorf("add points: %w", err)
+		}
+	}
+	for j, i := range at {
+		out[i].Entry = Entry{rows[j].Point, rows[j].Sittings}
+	}
+	return out, nil
+}
+
+func (s *Service) draft(ctx context.Context, l *Learner, d Draft) (store.NewPoint, error) {
+	p := store.Point{ID: newID(), Question: strings.TrimSpace(d.Question), Answer: strings.TrimSpace(d.Answer), InPlan: !d.Unplanned, Draft: d.Unconfirmed, Created: l.Now, Updated: l.Now}
+	if err := checkTexts(p.Question, p.Answer); err != nil {
+		return store.NewPoint{}, err
+	}
+	var err error
+	if p.Tags, err = cleanTags(d.Tags); err != nil {
+		return store.NewPoint{}, err
+	}
+	if p.Deck, err = s.deckFor(ctx, l, d.Deck); err != nil {
+		return store.NewPoint{}, err
+	}
+	p.Words = Words(p.Question, p.Answer, p.Tags...)
+	n := store.NewPoint{Point: p}
+	begin(&n.Point, &n.Sittings, l)
+	return n, nil
+}
+
+// begin makes the plan of a point that has none.
+func begin(p *store.Point, sittings *[]store.Sitting, l *Learner) {
+	settings := l.Settings(p.Deck)
+	number := len(*sittings) + 1
+	p.Card.Phase, p.Card.Due, p.Card.DueAt, p.Card.Step = store.New, l.Today, time.Time{}, 0
+	if settings.Schedule != schedule.Classic {
+		*sittings = append(*sittings, store.Sitting{ID: newID(), Day: l.Today, Number: number, Created: l.Now})
+		return
+	}
+	p.Card.Phase = store.Review
+	for i, day := range schedule.Course(l.Today) {
+		*sittings = append(*sittings, store.Sitting{ID: newID(), Day: day, Number: number + i, Created: l.Now})
+		if i == 0 {
+			p.Card.Due = day
+		}
+	}
+}
+
+func checkTexts(question, answer string) error {
+	switch {
+	case strings.TrimSpace(question) == "":
+		return invalid("question must not be empty")
+	case strings.TrimSpace(answer) == "":
+		return invalid("answer must not be empty")
+	case len(question) > MaxText:
+		return invalid("question is longer than %d KiB", MaxText>>10)
+	case len(answer) > MaxText:
+		return invalid("answer is longer than %d KiB; make several points of it", MaxText>>10)
+	}
+	return nil
+}
+
+// cleanTags makes tags one line each, sorted, without doubles.
+func cleanTags(tags []string) ([]string, error) {
+	var out []string
+	for _, tag := range tags {
+		tag = strings.Join(strings.Fields(strings.TrimPrefix(strings.TrimSpace(tag), "#")), "-")
+		if tag == "" {
+			continue
+		}
+		if len(tag) > maxTagBytes {
+			return nil, invalid("the tag %q is longer than %d bytes", clip(tag, 30), maxTagBytes)
+		}
+		out = append(out, tag)
+	}
+	slices.Sort(out)
+	if out = slices.Compact(out); len(out) > maxTags {
+		return nil, invalid("a point has %d tags at most", maxTags)
+	}
+	return out, nil
+}
+
+// Get finds a point.
+func (s *Service) Get(ctx context.Context, person, id string) (*Entry, error) {
+	p, err := s.Store.Learn.Point(ctx, person, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.entries(ctx, []store.Point{p})
+	if err != nil {
+		return nil, err
+	}
+	return &list[0], nil
+}
+
+// entries joins points with their plans.
+func (s *Service) entries(ctx context.Context, points []store.Point) ([]Entry, error) {
+	numbers := make([]int64, len(points))
+	for i, p := range points {
+		numbers[i] = p.Number
+	}
+	plans, err := s.Store.Learn.Sittings(ctx, numbers)
+	if err != nil {
+		return nil, fmt.Errorf("look up plans: %w", err)
+	}
+	out := make([]Entry, len(points))
+	for i, p := range points {
+		out[i] = Entry{p, plans[p.Number]}
+	}
+	return out, nil
+}
+
+// List lists points, newest first, behind a key.
+func (s *Service) List(ctx context.Context, person string, f store.PointFilter, after store.PointKey, limit int) ([]Entry, error) {
+	points, err := s.Store.Learn.Points(ctx, person, f, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list points: %w", err)
+	}
+	return s.entries(ctx, points)
+}
+
+// Edit says what changes about a point; nil leaves a thing as it is.
+type Edit struct {
+	Question, Answer *string
+	Deck             *string // name
+	Tags             *[]string
+	InPlan           *bool
+	Suspended        *bool
+	Draft            *bool // false confirms a draft
+}
+
+// Update changes a point. Its plan and its history stay, whatever is written anew;
+// only a point that goes into another kind of schedule gets the dates of that.
+func (s *Service) Update(ctx context.Context, person, id string, e Edit) (*Entry, error) {
+	l, err := s.Learner(ctx, person)
+	if err != nil {
+		return nil, err
+	}
+	deck := ""
+	if e.Deck != nil {
+		if deck, err = s.deckFor(ctx, l, *e.Deck); err != nil {
+			return nil, err
+		}
+	}
+	var tags []string
+	if e.Tags != nil {
+		if tags, err = cleanTags(*e.Tags); err != nil {
+			return nil, err
+		}
+	}
+	return s.change(ctx, person, id, func(_ context.Context, c *store.PointChange) error {
+		p := &c.Point
+		if e.Question != nil {
+			p.Question = strings.TrimSpace(*e.Question)
+		}
+		if e.Answer != nil {
+			p.Answer = strings.TrimSpace(*e.Answer)
+		}
+		if err := checkTexts(p.Question, p.Answer); err != nil {
+			return err
+		}
+		if e.Tags != nil {
+			p.Tags = tags
+		}
+		p.Words = Words(p.Question, p.Answer, p.Tags...)
+		if e.Suspended != nil {
+			p.Suspended = *e.Suspended
+		}
+		if e.Draft != nil {
+			p.Draft = *e.Draft
+		}
+		if e.InPlan != nil {
+			p.InPlan = *e.InPlan
+			if open := (&Entry{*p, c.Sittings}).Open(); p.InPlan && open == nil {
+				begin(p, &c.Sittings, l)
+			}
+		}
+		if e.Deck != nil && deck != p.Deck {
+			from := l.Settings(p.Deck).Schedule
+			p.Deck = deck
+			if to := l.Settings(deck); to.Schedule != from {
+				replan(c, l, to)
+			}
+		}
+		p.Updated = l.Now
+		return nil
+	})
+}
+
+// change changes a point that is not in the trash.
+func (s *Service) change(ctx context.Context, person, id string, f func(context.Context, *store.PointChange) error) (*Entry, error) {
+	c, err := s.Store.Learn.Change(ctx, person, id, func(ctx context.Context, c *store.PointChange) error {
+		if !c.Point.Deleted.IsZero() {
+			return ErrNotFound
+		}
+		return f(ctx, c)
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Entry{c.Point, c.Sittings}, nil
+}
+
+// Delete puts a point into the trash.
+func (s *Service) Delete(ctx context.Context, person, id string) error {
+	now := s.Now()
+	_, err := s.change(ctx, person, id, func(_ context.Context, c *store.PointChange) error {
+		c.Point.Deleted = now
+		return nil
+	})
+	return err
+}
+
+// Restore takes a point out of the trash.
+func (s *Service) Restore(ctx context.Context, person, id string) (*Entry, error) {
+	c, err := s.Store.Learn.Change(ctx, person, id, func(_ context.Context, c *store.PointChange) error {
+		c.Point.Deleted = time.Time{}
+		return nil
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Entry{c.Point, c.Sittings}, nil
+}
+
+// EmptyTrash deletes for good what has been in the trash for [TrashKeep].
+func (s *Service) EmptyTrash(ctx context.Context) (int, error) {
+	return s.Store.Learn.EmptyTrash(ctx, "", s.Now().Add(-TrashKeep))
+}

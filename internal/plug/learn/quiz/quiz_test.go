@@ -1,0 +1,595 @@
+package quiz
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"patchbay/internal/plug/learn"
+	"patchbay/internal/store"
+	"patchbay/internal/store/storetest"
+	"patchbay/internal/talk"
+)
+
+func TestMain(m *testing.M) { storetest.Main(m) }
+
+var ctx = context.Background()
+
+// rig is a quiz on a real service, with a model that the test speaks for.
+type rig struct {
+	*Quiz
+	t       *testing.T
+	service *learn.Service
+	db      *store.DB
+	bot     store.Bot
+
+	mu     sync.Mutex
+	now    time.Time
+	asked  int // how often the model was asked
+	broken error
+}
+
+func newRig(t *testing.T, o store.Options) *rig {
+	t.Helper()
+	r := &rig{t: t, db: storetest.Open(t, o), now: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC), bot: store.Bot{Number: 7, Owner: "ada"}}
+	for _, person := range []string{"ada", "bob"} {
+		r.must(r.db.People.Add(ctx, store.Person{ID: person, Name: person, Role: "member", Lang: "en", Created: r.now}))
+	}
+	r.service = learn.New(learn.Options{Store: r.db, Zone: time.UTC, Now: r.clock, Model: r.model})
+	r.Quiz = r.instance()
+	return r
+}
+
+// instance is another quiz on the same database, as after a restart or on another
+// server.
+func (r *rig) instance() *Quiz {
+	return New(Options{Service: r.service, Store: r.db, Now: r.clock})
+}
+
+func each(t *testing.T, run func(t *testing.T, r *rig)) {
+	storetest.Each(t, func(t *testing.T, o store.Options) { run(t, newRig(t, o)) })
+}
+
+func (r *rig) clock() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.now
+}
+
+func (r *rig) pass(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.now = r.now.Add(d)
+}
+
+// model judges recalls by a word in them, and makes notes of what it is told.
+func (r *rig) model(_ context.Context, _ string, p learn.Prompt) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked++
+	if r.broken != nil {
+		return "", r.broken
+	}
+	switch {
+	case p.Image != nil:
+		return `{"points":[{"question":"What is in the picture?","answer":"` + string(p.Image.Data) + `"}]}`, nil
+	case strings.Contains(p.Text, "two notes"):
+		return `{"points":[{"question":"One?","answer":"1"},{"question":"Two?","answer":"2"}]}`, nil
+	case strings.Contains(p.Text, "flashcards"):
+		return `{"points":[{"question":"Capital of France?","answer":"Paris"}]}`, nil
+	case strings.Contains(p.Text, "PERFECT"):
+		return `{"score":99,"suggested_grade":"easy","right":["all"],"missing":[],"wrong":[],"verdict":"Perfect."}`, nil
+	case strings.Contains(p.Text, "RIGHT"):
+		return `{"score":80,"suggested_grade":"good","right":["all"],"missing":[],"wrong":[],"verdict":"Well said."}`, nil
+	}
+	return `{"score":5,"suggested_grade":"again","right":[],"missing":["it"],"wrong":[],"verdict":"No."}`, nil
+}
+
+func (r *rig) must(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// add adds points with the questions q1?, q2?, … and answers a1, a2, ….
+func (r *rig) add(n int) (ids []string) {
+	r.t.Helper()
+	for i := range n {
+		ids = append(ids, r.put(learn.Draft{Question: fmt.Sprintf("q%d?", i+1), Answer: fmt.Sprintf("a%d", i+1)}))
+	}
+	return ids
+}
+
+func (r *rig) put(d learn.Draft) string {
+	r.t.Helper()
+	made, err := r.service.Create(ctx, "ada", []learn.Draft{d})
+	r.must(err)
+	r.must(made[0].Err)
+	return made[0].Entry.ID
+}
+
+func (r *rig) reviews(id string) (log []store.LogEntry) {
+	r.t.Helper()
+	e, err := r.service.Get(ctx, "ada", id)
+	r.must(err)
+	log, err = r.db.Learn.Log(ctx, "ada", e.Number, time.Time{}, "", 100)
+	r.must(err)
+	return log
+}
+
+func (r *rig) reps(id string) int {
+	r.t.Helper()
+	e, err := r.service.Get(ctx, "ada", id)
+	r.must(err)
+	return e.Card.Reps
+}
+
+func turn(text string) *talk.Turn {
+	return &talk.Turn{
+		ID: "t", Bot: 7, Door: "lingzhu", Person: "lingzhu:ada:U1", Conversation: "1774245909000", Lang: talk.English, Parts: []talk.Part{{Text: text}},
+		Commands: []string{talk.CommandTakePhoto, talk.CommandCalendar},
+	}
+}
+
+func photo(data string) *talk.Turn {
+	out := turn("")
+	out.Parts = []talk.Part{{Image: &talk.Image{MIME: "image/png", Data: []byte(data)}}}
+	return out
+}
+
+// toBot is what is heard when the bot is asked.
+const toBot = "(to the bot)"
+
+// put puts a turn to a quiz, as the board does.
+func ask(t *testing.T, q *Quiz, bot store.Bot, turn *talk.Turn) string {
+	t.Helper()
+	who := q.Interpose(ctx, bot, turn)
+	if who == nil {
+		return toBot
+	}
+	var b strings.Builder
+	err := who.Answer(ctx, turn, func(e talk.Event) error {
+		switch e.Kind {
+		case talk.KindText:
+			b.WriteString(e.Text)
+		case talk.KindCommand:
+			fmt.Fprintf(&b, "<%s>", e.Command.Name)
+			for _, k := range []string{"title", "start_time"} {
+				if v := e.Command.Args[k]; v != "" {
+					fmt.Fprintf(&b, "<%s>", v)
+				}
+			}
+		case talk.KindSuggest:
+			if len(e.Suggest) == 0 || len(e.Suggest) > 3 {
+				t.Errorf("%d suggestions", len(e.Suggest))
+			}
+			fmt.Fprintf(&b, " [%s]", strings.Join(e.Suggest, "|"))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("%q: %v", turn.Text(), err)
+	}
+	return b.String()
+}
+
+// say says something a while after what was heard before.
+func (r *rig) say(text string) string {
+	r.t.Helper()
+	r.pass(8 * time.Second)
+	return ask(r.t, r.Quiz, r.bot, turn(text))
+}
+
+// hears says something and wants to hear all of these.
+func (r *rig) hears(text string, want ...string) {
+	r.t.Helper()
+	got := r.say(text)
+	for _, w := range want {
+		if !strings.Contains(got, w) {
+			r.t.Fatalf("%q was answered with %q, want %q in it", text, got, w)
+		}
+	}
+}
+
+func TestAReview(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		ids := r.add(3)
+		r.hears("what's the weather", toBot)
+		r.hears("What's due?", "3 to review today, 3 of them new", "[Quiz me]")
+		r.hears("and the weather?", toBot)
+		r.hears("Quiz me", "Question 1, 2 more: q1?", "[Answer|Skip|Stop]")
+		r.pass(time.Minute)
+		r.hears("PERFECT", "Perfect.\nQuestion 2, 1 more: q2?")
+		log := r.reviews(ids[0])
+		if len(log) != 1 || log[0].Grade != store.Easy || log[0].Score < 90 || log[0].Door != "quiz" || log[0].Recall != "PERFECT" || log[0].Took != 68*time.Second {
+			t.Fatalf("the log: %+v", log)
+		}
+		// Noise, silence and a photo are no answers.
+		for _, noise := range []string{"um", "嗯", "…"} {
+			r.hears(noise, "Question 2, 1 more: q2?")
+		}
+		if got := ask(t, r.Quiz, r.bot, photo("cat")); !strings.Contains(got, "Please say the answer.\nQuestion 2") {
+			t.Fatalf("a photo was answered with %q", got)
+		}
+		r.hears("say that again", "Question 2, 1 more: q2?")
+		r.hears("how many left", "2 left.\nQuestion 2")
+		r.hears("something wrong", "No.\nAnswer: a2\nQuestion 3", "q3?", "[Answer|Skip|Change to good]")
+		if got := r.reviews(ids[1]); got[0].Grade != store.Again {
+			t.Fatalf("the log: %+v", got)
+		}
+		r.hears("answer", "Answer: a3\nHow well did you know it?", "[Forgot|Hard|Good]")
+		r.hears("easy", "Marked easy.\nQuestion 4, the last: q2?")
+		if got := r.reviews(ids[2]); got[0].Grade != store.Easy || got[0].Score != -1 {
+			t.Fatalf("the log: %+v", got)
+		}
+		// The one that was forgotten is on its steps; nothing else is left.
+		r.hears("PERFECT", "Perfect.\nAll done! 4 reviewed, 1 forgotten.", "Next: ", "[Undo|Remind me to review]")
+		r.hears("what's the weather", toBot)
+		r.hears("quiz me", "Nothing is due now.", "Next: ")
+	})
+}
+
+func TestCommandsInAReview(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		ids := r.add(4)
+		r.hears("复习", "Question 1, 3 more: q1?")
+		// To skip is no answer, and the point stays where it was.
+		r.hears("跳过", "Question 2, 2 more: q2?")
+		if r.reps(ids[0]) != 0 {
+			t.Fatal("skipping counted")
+		}
+		r.hears("RIGHT", "Well said.\nQuestion 3, 2 more: q3?")
+		r.hears("change to easy", "Changed to easy.\nQuestion 3, 1 more: q3?")
+		r.hears("改成忘了", "Changed to forgot.\nQuestion 3")
+		r.hears("改成忘了", "Changed to forgot.\nQuestion 3")
+		kinds := ""
+		for _, e := range r.reviews(ids[1]) {
+			kinds += fmt.Sprint(e.Kind, e.Grade, " ")
+		}
+		if r.reps(ids[1]) != 1 || strings.Count(kinds, "review") != 3 || strings.Count(kinds, "undo") != 2 {
+			t.Fatalf("the log: %s", kinds)
+		}
+		r.hears("undo", "Undone.\nQuestion 2, ", "q2?")
+		if r.reps(ids[1]) != 0 {
+			t.Fatal("it was not undone")
+		}
+		r.hears("undo", "There is nothing to change yet.\nQuestion 2", "q2?")
+		r.hears("PERFECT", "Perfect.\nQuestion 3", "q3?")
+		// Who says that they know it sees the answer first.
+		r.hears("I remember", "Answer: a3\nHow well")
+		r.hears("um", "q3?\nHow well")
+		r.hears("RIGHT", "Right, but you saw the answer: hard.\nQuestion 4")
+		if got := r.reviews(ids[2]); got[0].Grade != store.Hard {
+			t.Fatalf("the log: %+v", got)
+		}
+		r.hears("I don't know", "Answer: a4\n")
+		r.hears("stop", "Stopped. 3 reviewed, 1 forgotten, ", " left.")
+		r.hears("change it to good", "Changed to good.")
+		if got := r.reviews(ids[3]); got[len(got)-1].Grade != store.Good && got[0].Grade != store.Good {
+			t.Fatalf("the log: %+v", got)
+		}
+		r.hears("the weather", toBot)
+		r.hears("undo", "Undone.\nQuestion ", "q4?")
+		r.hears("退出复习", "Stopped. 2 reviewed, 0 forgotten")
+	})
+}
+
+// What is, word for word, the answer is no command.
+func TestAnswersThatSoundLikeCommands(t *testing.T) {
+	r := newRig(t, store.Options{Folder: t.TempDir()})
+	r.put(learn.Draft{Question: "The opposite of start?", Answer: "Stop."})
+	id := r.put(learn.Draft{Question: "The opposite of last?", Answer: "next"})
+	r.hears("quiz me", "start?")
+	r.hears("stop", "The opposite of last?")
+	r.hears("next", "Question 3")
+	if r.reps(id) != 1 {
+		t.Fatal("the answer was taken for a command")
+	}
+}
+
+// A turn that the platform sends twice counts once, whether it comes again at once,
+// at the same moment, or at another instance.
+func TestRepeatedTurnsCountOnce(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		ids := r.add(3)
+		r.hears("quiz me", "q1?")
+		first := r.say("RIGHT")
+		r.pass(time.Second)
+		if again := ask(t, r.instance(), r.bot, turn("RIGHT")); again != first {
+			t.Fatalf("again: %q, first: %q", again, first)
+		}
+		if r.reps(ids[0]) != 1 || r.reps(ids[1]) != 0 {
+			t.Fatalf("reviews: %d, %d", r.reps(ids[0]), r.reps(ids[1]))
+		}
+		r.pass(time.Minute)
+		var wg sync.WaitGroup
+		for _, q := range []*Quiz{r.Quiz, r.Quiz, r.instance(), r.instance()} {
+			wg.Go(func() { ask(t, q, r.bot, turn("something RIGHT")) })
+		}
+		wg.Wait()
+		if r.reps(ids[1]) != 1 || r.reps(ids[2]) != 0 {
+			t.Fatalf("reviews: %d, %d", r.reps(ids[1]), r.reps(ids[2]))
+		}
+		r.pass(time.Minute) // by now it is an answer to the next question
+		r.hears("something RIGHT", "Well said.")
+		if r.reps(ids[2]) != 1 {
+			t.Fatal("a later answer was taken for a repetition")
+		}
+	})
+}
+
+// The last turn of a review, sent twice, does not reach the bot.
+func TestTheLastTurnRepeated(t *testing.T) {
+	r := newRig(t, store.Options{Folder: t.TempDir()})
+	r.add(1)
+	r.hears("quiz me", "Question 1, the last: q1?")
+	first := r.say("PERFECT")
+	r.pass(time.Second)
+	if again := ask(t, r.Quiz, r.bot, turn("PERFECT")); again != first || !strings.Contains(first, "All done") {
+		t.Fatalf("again: %q, first: %q", again, first)
+	}
+	r.pass(time.Minute)
+	r.hears("PERFECT", toBot)
+}
+
+func TestIdleEndsAReview(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		r.add(2)
+		r.hears("quiz me", "q1?")
+		r.pass(9 * time.Minute)
+		r.hears("um", "q1?")
+		r.pass(9 * time.Minute)
+		// Another instance, as after a restart, goes on with it.
+		if got := ask(t, r.instance(), r.bot, turn("RIGHT")); !strings.Contains(got, "q2?") {
+			t.Fatalf("after a restart: %q", got)
+		}
+		// Another session of the glasses is another conversation.
+		other := turn("RIGHT")
+		other.Conversation = "1774249999999"
+		if got := ask(t, r.Quiz, r.bot, other); got != toBot {
+			t.Fatalf("in another session: %q", got)
+		}
+		r.pass(11 * time.Minute)
+		r.hears("RIGHT", toBot)
+	})
+}
+
+func TestNobodyIsPunishedWithoutAModel(t *testing.T) {
+	r := newRig(t, store.Options{Folder: t.TempDir()})
+	ids := r.add(2)
+	r.hears("quiz me", "q1?")
+	r.broken = errors.New("no")
+	r.hears("a paraphrase that shares no word", "I cannot judge that now", "Answer: a1", "[Forgot|Hard|Good]")
+	if r.reps(ids[0]) != 0 {
+		t.Fatal("it counted")
+	}
+	r.hears("good", "Marked good.", "q2?")
+	if got := r.reviews(ids[0]); got[0].Grade != store.Good || !strings.Contains(got[0].Recall, "paraphrase") {
+		t.Fatalf("the log: %+v", got)
+	}
+	r.hears("a2", "Question 3") // the same words need no model
+	if r.reps(ids[1]) != 1 {
+		t.Fatal("it did not count")
+	}
+}
+
+func TestNothingToReview(t *testing.T) {
+	r := newRig(t, store.Options{Folder: t.TempDir()})
+	for _, text := range []string{"quiz me", "what's due"} {
+		r.hears(text, "There are no points yet. Say “note: …”")
+	}
+	r.hears("Paris", toBot)
+	r.add(1)
+	r.must(r.service.Delete(ctx, "ada", r.add(1)[0]))
+	r.hears("quiz me on history", toBot)
+	r.put(learn.Draft{Question: "When was Hastings?", Answer: "1066", Deck: "World History"})
+	r.hears("quiz me on world history", "Question 1, the last: When was Hastings?")
+	r.hears("stop", "Stopped. 0 reviewed, 0 forgotten, 1 left.", "[Quiz me]")
+}
+
+// What the limits of the day hold back is said.
+func TestHeldBack(t *testing.T) {
+	r := newRig(t, store.Options{Folder: t.TempDir()})
+	_, err := r.service.SaveProfile(ctx, "ada", []byte(`{"defaults":{"new_per_day":1}}`), nil)
+	r.must(err)
+	r.add(3)
+	r.hears("what's due", "1 to review today, 1 of them new.\n2 more are held back by the daily limit.")
+	r.hears("quiz me", "Question 1, the last: q1?")
+	r.hears("PERFECT", "All done! 1 reviewed, 0 forgotten.\n2 more are held back")
+}
+
+// A point that was reviewed or deleted elsewhere meanwhile costs nothing.
+func TestReviewedElsewhere(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		ids := r.add(3)
+		r.hears("quiz me", "q1?")
+		_, err := r.service.Submit(ctx, "ada", learn.Submission{Point: ids[0], Grade: store.Easy, Score: -1, Door: "web"})
+		r.must(err)
+		r.hears("something wrong", "That one was reviewed elsewhere.", "q2?")
+		if got := r.reviews(ids[0]); len(got) != 1 || got[0].Grade != store.Easy {
+			t.Fatalf("the log: %+v", got)
+		}
+		r.must(r.service.Delete(ctx, "ada", ids[1]))
+		r.hears("RIGHT", "q3?")
+		r.hears("RIGHT", "Well said.")
+		_, err = r.service.Submit(ctx, "ada", learn.Submission{Point: ids[2], Grade: store.Easy, Score: -1, Early: true, Door: "web"})
+		r.must(err)
+		r.hears("change to easy", "That cannot be changed")
+	})
+}
+
+func TestNotes(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		drafts := func() (list []learn.Entry) {
+			t.Helper()
+			list, err := r.service.List(ctx, "ada", store.PointFilter{}, store.PointKey{}, 100)
+			r.must(err)
+			return slices.DeleteFunc(list, func(e learn.Entry) bool { return !e.Draft })
+		}
+		r.hears("remember this: the capital of France is Paris", "Q: Capital of France?\nA: Paris\nSay “save”", "[Save|Cancel]")
+		if len(drafts()) != 1 {
+			t.Fatal("there is no draft")
+		}
+		r.hears("um", "Q: Capital of France?\nA: Paris")
+		r.hears("change it to Lyon", "A: Lyon")
+		r.hears("change the question to Second city?", "Q: Second city?\nA: Lyon")
+		r.hears("save", "Saved 1.")
+		if len(drafts()) != 0 {
+			t.Fatal("it is a draft still")
+		}
+		r.hears("what's due", "1 to review today")
+		// Who talks about something else leaves the draft behind.
+		r.hears("note: the capital of France is Paris", "Q: Capital")
+		r.hears("what's the weather", toBot)
+		r.pass(time.Hour)
+		r.hears("save", toBot)
+		if d := drafts(); len(d) != 1 {
+			t.Fatalf("drafts: %+v", d)
+		}
+		r.hears("note: two notes", "2 notes, the first:\nQ: One?\nA: 1")
+		r.hears("change it to 3", "There are several")
+		r.hears("cancel", "All right, discarded.")
+		if len(drafts()) != 1 {
+			t.Fatal("a draft was not discarded")
+		}
+		// Twice the same turn makes one draft.
+		first := r.say("note: two notes")
+		r.pass(time.Second)
+		if again := ask(t, r.instance(), r.bot, turn("note: two notes")); again != first || len(drafts()) != 3 {
+			t.Fatalf("again: %q; %d drafts", again, len(drafts()))
+		}
+	})
+}
+
+func TestPhotos(t *testing.T) {
+	r := newRig(t, store.Options{Folder: t.TempDir()})
+	show := func(data string) string { return ask(t, r.Quiz, r.bot, photo(data)) }
+	if got := show("cat"); got != toBot {
+		t.Fatalf("a photo that nobody asked for: %q", got)
+	}
+	r.hears("Remember this", "<take_photo>All right, taking a photo.")
+	if got := show("cat"); !strings.Contains(got, "Q: What is in the picture?\nA: cat") {
+		t.Fatalf("the photo: %q", got)
+	}
+	r.hears("yes", "Saved 1.")
+	r.hears("记一下", "What shall I note?")
+	r.hears("um", "What shall I note?")
+	r.hears("the capital of France is Paris", "Q: Capital of France?")
+	r.hears("no", "discarded")
+	r.hears("make a note", "What shall I note?")
+	r.hears("never mind", "discarded")
+	r.hears("hello", toBot)
+	both := turn("remember this")
+	both.Parts = append(both.Parts, photo("dog").Parts...)
+	if got := ask(t, r.Quiz, r.bot, both); !strings.Contains(got, "A: dog") {
+		t.Fatalf("words with a photo: %q", got)
+	}
+	r.broken = learn.ErrNoModel
+	r.hears("save", "Saved 1.")
+	r.hears("remember this", "<take_photo>")
+	if got := show("cat"); !strings.Contains(got, "I could not make a note") && !strings.Contains(got, "no model that reads photos") {
+		t.Fatalf("without a model: %q", got)
+	}
+}
+
+// A note in the middle of a review does not end it.
+func TestANoteDuringAReview(t *testing.T) {
+	r := newRig(t, store.Options{Folder: t.TempDir()})
+	ids := r.add(2)
+	r.hears("quiz me", "q1?")
+	r.hears("note: the capital of France is Paris", "Q: Capital")
+	r.hears("save", "Saved 1.\nQuestion 1, 2 more: q1?")
+	r.hears("note: the capital of France is Paris", "Q: Capital")
+	r.hears("it is RIGHT", "Well said.", "q2?") // the draft is left behind
+	if r.reps(ids[0]) != 1 {
+		t.Fatal("the answer did not count")
+	}
+	r.hears("take a note", "What shall I note?")
+	r.hears("cancel", "discarded.\nQuestion 2", "q2?")
+}
+
+func TestRemindMe(t *testing.T) {
+	r := newRig(t, store.Options{Folder: t.TempDir()})
+	r.hears("remind me to review", "Nothing is due soon")
+	r.add(2)
+	r.hears("remind me to review", "<control_calendar><Review 2 points><2026-11-21 20:00>In your calendar: today at 20:00.")
+	_, err := r.service.SaveProfile(ctx, "ada", []byte(`{"remind":{"at":"08:00"},"defaults":{"easy_days":{}}}`), nil)
+	r.must(err)
+	r.hears("quiz me", "q1?")
+	r.hears("PERFECT", "q2?")
+	r.hears("PERFECT", "All done")
+	r.hears("remind me to review", "<control_calendar><Review ", " 08:00>In your calendar: in ", " days at 08:00.")
+	deaf := turn("remind me to review")
+	deaf.Commands = nil
+	if got := ask(t, r.Quiz, r.bot, deaf); !strings.Contains(got, "no calendar") {
+		t.Fatalf("without a calendar: %q", got)
+	}
+}
+
+func TestChinese(t *testing.T) {
+	r := newRig(t, store.Options{Folder: t.TempDir()})
+	r.add(2)
+	zh := func(text string) string {
+		r.pass(8 * time.Second)
+		turn := turn(text)
+		turn.Lang = talk.Chinese
+		return ask(t, r.Quiz, r.bot, turn)
+	}
+	for _, c := range [][2]string{
+		{"今天学什么", "今天有 2 题要复习，其中 2 题是新的。\n说“开始复习”就开始。 [开始复习]"},
+		{"开始复习", "第 1 题，还剩 1 题：q1? [答案|跳过|停]"},
+		{"忘了", "答案：a1\n第 2 题，还剩 1 题：q2? [答案|跳过|改成记得]"},
+		{"改成记得", "已改成记得。\n第 2 题，还剩 1 题：q2? [答案|跳过|停]"},
+		{"停", "先到这里。这次 1 题，忘了 0 题，还剩 2 题。 [开始复习|撤销]"},
+	} {
+		if got := zh(c[0]); got != c[1] {
+			t.Errorf("%s: %q, want %q", c[0], got, c[1])
+		}
+	}
+}
+
+func TestPerson(t *testing.T) {
+	bot := store.Bot{Number: 7, Owner: "ada"}
+	for name, c := range map[string]struct {
+		shared bool
+		turn   talk.Turn
+		ok     bool
+	}{
+		"glasses":                              {false, talk.Turn{Door: "lingzhu", Person: "lingzhu:ada:U1", AgentID: "0123456789abcdef"}, true},
+		"glasses bound through another's key":  {false, talk.Turn{Door: "lingzhu", Person: "lingzhu:admin:U1", AgentID: "0123456789abcdef"}, true},
+		"the bot's number through another key": {false, talk.Turn{Door: "lingzhu", Person: "lingzhu:bob:U1", AgentID: "7"}, false},
+		"the bot's number, the owner's key":    {false, talk.Turn{Door: "lingzhu", Person: "lingzhu:ada:U1", AgentID: "7"}, true},
+		"shared glasses":                       {true, talk.Turn{Door: "lingzhu", Person: "lingzhu:ada:U1"}, false},
+		"the owner's command line":             {true, talk.Turn{Door: "cli", Person: "cli:ada"}, true},
+		"somebody else's command line":         {false, talk.Turn{Door: "cli", Person: "cli:bob"}, false},
+		"no conversation":                      {false, talk.Turn{Door: "cli"}, false},
+		"a program":                            {false, talk.Turn{Door: "mcp", Person: "mcp:key:k1"}, false},
+		"a bot":                                {false, talk.Turn{Door: "lingzhu", Person: "lingzhu:ada:U1", Depth: 1}, false},
+		"another door":                         {false, talk.Turn{Door: "voice", Person: "voice:1"}, true},
+		"another door, shared":                 {true, talk.Turn{Door: "voice", Person: "voice:1"}, false},
+	} {
+		person, ok := Person(bot, c.shared, &c.turn)
+		if ok != c.ok || ok && person != "ada" {
+			t.Errorf("%s: %q, %v", name, person, ok)
+		}
+	}
+	if _, ok := Person(store.Bot{Number: 7}, false, &talk.Turn{Door: "voice", Person: "p"}); ok {
+		t.Error("a bot without an owner")
+	}
+}
+
+// Whoever gets the bot does not get on with its former owner's review.
+func TestAnotherOwner(t *testing.T) {
+	r := newRig(t, store.Options{Folder: t.TempDir()})
+	r.add(1)
+	r.hears("quiz me", "q1?")
+	r.bot.Owner = "bob"
+	r.hears("RIGHT", toBot)
+	r.hears("quiz me", "There are no points yet")
+}

@@ -1,0 +1,568 @@
+package learn
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/internal/plug/learn/schedule"
+	"patchbay/internal/store"
+	"patchbay/internal/store/storetest"
+	"patchbay/internal/tool"
+)
+
+func TestMain(m *testing.M) { storetest.Main(m) }
+
+var ctx = context.Background()
+
+// rig is a service on a database, with a clock that the test sets.
+type rig struct {
+	*Service
+	t   *testing.T
+	now time.Time
+}
+
+// shanghai is 2026-11-22, 07:30 in Shanghai.
+var shanghai = time.Date(2026, 11, 21, 23, 30, 0, 0, time.UTC)
+
+func newRig(t *testing.T, o store.Options) *rig {
+	t.Helper()
+	r := &rig{t: t, now: shanghai}
+	db := storetest.Open(t, o)
+	for _, person := range []string{"ada", "bob"} {
+		r.must(db.People.Add(ctx, store.Person{ID: person, Name: person, Role: "user", Lang: "zh", Created: r.now}))
+	}
+	zone, err := time.LoadLocation("Asia/Shanghai")
+	r.must(err)
+	r.Service = New(Options{Store: db, Zone: zone, Now: func() time.Time { return r.now }})
+	return r
+}
+
+func each(t *testing.T, run func(t *testing.T, r *rig)) {
+	storetest.Each(t, func(t *testing.T, o store.Options) { run(t, newRig(t, o)) })
+}
+
+func (r *rig) must(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// at sets the clock to a time in Shanghai.
+func (r *rig) at(text string) {
+	r.t.Helper()
+	now, err := time.ParseInLocation("2006-01-02 15:04", text, r.Zone)
+	r.must(err)
+	r.now = now
+}
+
+// call calls a tool for a person and reads what programs get.
+func (r *rig) call(person, name, args string, into any) *tool.Result {
+	r.t.Helper()
+	res, err := (&Provider{r.Service}).Call(ctx, &tool.Call{Tool: name, Args: json.RawMessage(args), Caller: tool.Caller{Person: person, Door: "test"}})
+	if err != nil {
+		r.t.Fatalf("%s %s: %v", name, args, err)
+	}
+	if into != nil {
+		if res.IsError {
+			r.t.Fatalf("%s %s: %s", name, args, res.Words())
+		}
+		if err := json.Unmarshal(res.Structured, into); err != nil {
+			r.t.Fatalf("%s: %v in %s", name, err, res.Structured)
+		}
+	}
+	return res
+}
+
+// refused calls a tool that must refuse, and returns what is told.
+func (r *rig) refused(person, name, args string) string {
+	r.t.Helper()
+	res, err := (&Provider{r.Service}).Call(ctx, &tool.Call{Tool: name, Args: json.RawMessage(args), Caller: tool.Caller{Person: person, Door: "test"}})
+	switch {
+	case err != nil:
+		return tool.AsError(err).Told
+	case !res.IsError:
+		r.t.Fatalf("%s %s is not refused: %s", name, args, res.Words())
+	}
+	return res.Words()
+}
+
+func (r *rig) add(person string, d Draft) *Entry {
+	r.t.Helper()
+	made, err := r.Create(ctx, person, []Draft{d})
+	r.must(err)
+	r.must(made[0].Err)
+	return &made[0].Entry
+}
+
+func (r *rig) settings(person, changes string) {
+	r.t.Helper()
+	_, err := r.SaveProfile(ctx, person, json.RawMessage(changes), nil)
+	r.must(err)
+}
+
+func (r *rig) due(person string) []string {
+	r.t.Helper()
+	q, err := r.Queue(ctx, person, QueueFilter{Limit: 100})
+	r.must(err)
+	var out []string
+	for _, e := range q.Entries {
+		out = append(out, e.Question)
+	}
+	return out
+}
+
+func (r *rig) grade(person, id string, g store.Grade) *Outcome {
+	r.t.Helper()
+	out, err := r.Submit(ctx, person, Submission{Point: id, Grade: g, Score: -1})
+	r.must(err)
+	return out
+}
+
+// What is made in the morning is due on the next days, not half an hour later when
+// the day begins in Greenwich.
+func TestClassicInShanghai(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		r.settings("ada", `{"defaults":{"schedule":"classic"}}`)
+		for _, c := range []struct{ at, first string }{
+			{"2026-11-22 07:30", "2026-11-23"}, {"2026-11-22 08:30", "2026-11-23"}, {"2026-11-22 23:59", "2026-11-23"},
+			{"2026-11-23 03:30", "2026-11-23"}, // the night still belongs to the day before
+			{"2026-11-23 04:00", "2026-11-24"},
+		} {
+			r.at(c.at)
+			e := r.add("ada", Draft{Question: c.at, Answer: "a"})
+			if got := e.Sittings[0].Day.String(); got != c.first || len(e.Sittings) != 4 {
+				t.Errorf("made at %s: due on %s, want %s (%d rows)", c.at, got, c.first, len(e.Sittings))
+			}
+		}
+		r.at("2026-11-22 08:30")
+		if got := r.due("ada"); len(got) != 0 {
+			t.Errorf("due an hour later: %q", got)
+		}
+		r.at("2026-11-23 04:00")
+		if got := r.due("ada"); len(got) != 4 {
+			t.Errorf("due on the next morning: %q", got)
+		}
+	})
+}
+
+// The whole classic course, with late reviews: dates stay, nobody is asked the same
+// twice on a day, and after the fourth review it is over.
+func TestClassicCourse(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		r.settings("ada", `{"defaults":{"schedule":"classic"}}`)
+		e := r.add("ada", Draft{Question: "q", Answer: "a"})
+		r.at("2026-11-30 12:00") // rows 1 (23rd) and 2 (29th) are overdue
+		if got := r.due("ada"); len(got) != 1 {
+			t.Fatalf("due %q", got)
+		}
+		var first struct{ Success bool }
+		r.call("ada", toolMark, `{"knowledge_point_id":"`+e.ID+`","recall_text":"x"}`, &first)
+		if got := r.due("ada"); len(got) != 0 {
+			t.Fatalf("the same point twice on a day: %q", got)
+		}
+		r.at("2026-12-01 12:00")
+		if got := r.due("ada"); len(got) != 1 {
+			t.Fatalf("the second row: %q", got)
+		}
+		r.grade("ada", e.ID, store.Ungraded)
+		got, err := r.Get(ctx, "ada", e.ID)
+		r.must(err)
+		if open := got.Open(); open.Day.String() != "2026-12-08" || open.Number != 3 {
+			t.Fatalf("the third row moved: %+v", open)
+		}
+		r.at("2026-12-27 12:00")
+		r.grade("ada", e.ID, store.Again)
+		r.at("2026-12-28 12:00")
+		r.grade("ada", e.ID, store.Good)
+		got, err = r.Get(ctx, "ada", e.ID)
+		r.must(err)
+		if got.Open() != nil || got.Card.Phase != store.Done || got.Card.Lapses != 1 {
+			t.Fatalf("after the fourth: %+v", got.Card)
+		}
+		if told := r.refused("ada", toolMark, `{"knowledge_point_id":"`+e.ID+`","recall_text":"more"}`); told != "No incomplete review schedule found" {
+			t.Errorf("told %q", told)
+		}
+	})
+}
+
+// By FSRS the known course comes out, with and without steps.
+func TestFSRSCourse(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		r.settings("ada", `{"defaults":{"balance":false,"steps":[],"relearn":[]}}`)
+		e := r.add("ada", Draft{Question: "q", Answer: "a"})
+		for _, days := range []int{3, 14, 57, 196, 586} {
+			out := r.grade("ada", e.ID, store.Good)
+			l, err := r.Learner(ctx, "ada")
+			r.must(err)
+			if got := int(out.Entry.Card.Due - l.Today); got != days {
+				t.Fatalf("%d days, want %d", got, days)
+			}
+			r.now = r.now.AddDate(0, 0, days)
+		}
+		r.settings("bob", `{"defaults":{"balance":false}}`)
+		e = r.add("bob", Draft{Question: "q", Answer: "a"})
+		out := r.grade("bob", e.ID, store.Good)
+		if wait := out.Entry.Card.DueAt.Sub(r.now); wait != 10*time.Minute {
+			t.Fatalf("the second step comes in %v", wait)
+		}
+		if got := r.due("bob"); len(got) != 0 {
+			t.Fatalf("due before the step is over: %q", got)
+		}
+		r.now = r.now.Add(10 * time.Minute)
+		for _, days := range []int{2, 11, 46, 163} {
+			out := r.grade("bob", e.ID, store.Good)
+			l, err := r.Learner(ctx, "bob")
+			r.must(err)
+			if got := int(out.Entry.Card.Due - l.Today); got != days {
+				t.Fatalf("%d days, want %d", got, days)
+			}
+			r.now = r.now.AddDate(0, 0, days)
+		}
+	})
+}
+
+// Two devices show the same question; both send their review. One counts, the
+// other is told.
+func TestTwoDevices(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		e := r.add("ada", Draft{Question: "q", Answer: "a"})
+		var card struct {
+			Card struct {
+				Point   string `json:"knowledge_point_id"`
+				Sitting string `json:"schedule_id"`
+				Answer  string
+			}
+			Done bool
+		}
+		res := r.call("ada", toolNext, `{}`, &card)
+		if card.Card.Point != e.ID || strings.Contains(res.Words(), `"answer"`) {
+			t.Fatalf("next is %s", res.Words())
+		}
+		submit := func(review, grade string) string {
+			return fmt.Sprintf(`{"knowledge_point_id":%q,"schedule_id":%q,"review_id":%q,"grade":%q}`, e.ID, card.Card.Sitting, review, grade)
+		}
+		var first, again struct {
+			Review  string `json:"review_id"`
+			Grade   string
+			Already bool
+			Due     string
+		}
+		r.call("ada", toolSubmit, submit("phone-1", "good"), &first)
+		r.call("ada", toolSubmit, submit("phone-1", "easy"), &again) // the answer was lost, the call came again
+		if !again.Already || again.Grade != "good" || again.Due != first.Due {
+			t.Errorf("the same review again: %+v", again)
+		}
+		if told := r.refused("ada", toolSubmit, submit("glasses-1", "again")); !strings.Contains(told, "done already") {
+			t.Errorf("told %q", told)
+		}
+		log, err := r.Store.Learn.Log(ctx, "ada", e.Number, time.Time{}, "", 10)
+		r.must(err)
+		if len(log) != 1 {
+			t.Errorf("%d entries in the log", len(log))
+		}
+	})
+}
+
+// A review is taken back: the card and the plan are as they were, what was written
+// anew meanwhile stays, and the log keeps both.
+func TestUndoAfterEdit(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		e := r.add("ada", Draft{Question: "q", Answer: "a"})
+		before := e.Card
+		out := r.grade("ada", e.ID, store.Again)
+		text := "better question"
+		_, err := r.Update(ctx, "ada", e.ID, Edit{Question: &text})
+		r.must(err)
+		for _, already := range []bool{false, true} {
+			undone, err := r.Undo(ctx, "ada", out.Review.ID, "test")
+			r.must(err)
+			if undone.Already != already {
+				t.Errorf("already %v, want %v", undone.Already, already)
+			}
+		}
+		got, err := r.Get(ctx, "ada", e.ID)
+		r.must(err)
+		if got.Question != text || got.Card != before || len(got.Sittings) != 1 || !got.Sittings[0].Completed.IsZero() || got.Sittings[0].ID != e.Sittings[0].ID {
+			t.Fatalf("after the undo: %+v", got)
+		}
+		log, err := r.Store.Learn.Log(ctx, "ada", e.Number, time.Time{}, "", 10)
+		r.must(err)
+		if len(log) != 2 || log[1].Kind != store.LogUndo || log[1].Undoes != out.Review.ID {
+			t.Fatalf("the log: %+v", log)
+		}
+		st, err := r.Stats(ctx, "ada", 3, 3)
+		r.must(err)
+		if st.Done.Reviews != 0 || st.Left.New != 1 {
+			t.Errorf("stats %+v", st)
+		}
+		if _, err := r.Undo(ctx, "ada", "", "test"); err == nil {
+			t.Error("there was something left to undo")
+		}
+	})
+}
+
+// Somebody else's ids are like ids that do not exist.
+func TestForeignIDs(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		e := r.add("ada", Draft{Question: "q", Answer: "a"})
+		out := r.grade("ada", e.ID, store.Good)
+		open := out.Entry.Open().ID
+		for _, c := range []struct{ tool, args string }{
+			{toolGet, `{"id":"%s"}`}, {toolUpdate, `{"id":"%s","question":"x"}`}, {toolDelete, `{"id":"%s"}`}, {toolRestore, `{"id":"%s"}`},
+			{toolMark, `{"knowledge_point_id":"%s"}`}, {toolReveal, `{"knowledge_point_id":"%s"}`}, {toolSubmit, `{"knowledge_point_id":"%s","grade":"good"}`},
+			{toolHistory, `{"knowledge_point_id":"%s"}`}, {toolReschedule, `{"ids":["%s"],"in_days":3}`}, {toolJudge, `{"knowledge_point_id":"%s","recall_text":"x"}`},
+		} {
+			const unknown = "123e4567-e89b-12d3-a456-426614174000"
+			theirs := strings.ReplaceAll(r.refused("bob", c.tool, fmt.Sprintf(c.args, e.ID)), e.ID, "ID")
+			nobodys := strings.ReplaceAll(r.refused("bob", c.tool, fmt.Sprintf(c.args, unknown)), unknown, "ID")
+			if theirs != nobodys {
+				t.Errorf("%s: %q for somebody else's, %q for nobody's", c.tool, theirs, nobodys)
+			}
+		}
+		if told := r.refused("bob", toolRecall, `{"schedule_id":"`+open+`","recall_text":"x"}`); told != "Review schedule not found: "+open {
+			t.Errorf("told %q", told)
+		}
+		if told := r.refused("bob", toolUndo, `{"review_id":"`+out.Review.ID+`"}`); told != r.refused("bob", toolUndo, `{"review_id":"nobody's"}`) {
+			t.Errorf("told %q", told)
+		}
+		if got := r.due("bob"); len(got) != 0 {
+			t.Errorf("bob sees %q", got)
+		}
+	})
+}
+
+// Limits of the day hold points back, and say so; decks can have their own.
+func TestDailyLimits(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		r.settings("ada", `{"defaults":{"new_per_day":3}}`)
+		_, err := r.SaveDeck(ctx, "ada", DeckEdit{Name: "own", Settings: json.RawMessage(`{"new_per_day":2}`)}, nil)
+		r.must(err)
+		for i := range 6 {
+			r.add("ada", Draft{Question: fmt.Sprintf("common %d", i), Answer: "a", Deck: []string{"", "other"}[i%2]})
+			r.add("ada", Draft{Question: fmt.Sprintf("own %d", i), Answer: "a", Deck: "own"})
+		}
+		q, err := r.Queue(ctx, "ada", QueueFilter{Limit: 100})
+		r.must(err)
+		if len(q.Entries) != 5 || q.Left != (Left{New: 5, Held: 7}) {
+			t.Fatalf("%d questions, %+v", len(q.Entries), q.Left)
+		}
+		// Page by page the same come, in the same order.
+		var paged []string
+		cursor := ""
+		for {
+			page, err := r.Queue(ctx, "ada", QueueFilter{Limit: 2, Cursor: cursor})
+			r.must(err)
+			for _, e := range page.Entries {
+				paged = append(paged, e.Question)
+			}
+			if cursor = page.Cursor; cursor == "" {
+				break
+			}
+		}
+		if want := r.due("ada"); strings.Join(paged, ",") != strings.Join(want, ",") {
+			t.Errorf("paged %q, at once %q", paged, want)
+		}
+		r.grade("ada", q.Entries[0].ID, store.Easy)
+		if q, err = r.Queue(ctx, "ada", QueueFilter{Limit: 100}); err != nil || len(q.Entries) != 4 || q.Left.Held != 7 {
+			t.Errorf("after one review %d, %+v, %v", len(q.Entries), q.Left, err)
+		}
+		r.now = r.now.AddDate(0, 0, 1)
+		if q, err = r.Queue(ctx, "ada", QueueFilter{Limit: 100}); err != nil || q.Left.New != 5 {
+			t.Errorf("on the next day %+v, %v", q.Left, err)
+		}
+	})
+}
+
+// Kin of what was reviewed stay away until the next day.
+func TestBuryKin(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		var rows []store.NewPoint
+		l, err := r.Learner(ctx, "ada")
+		r.must(err)
+		for _, name := range []string{"one", "two", "three"} {
+			n := store.NewPoint{Point: store.Point{ID: name, Question: name, Answer: "a", InPlan: true, Kin: "note", Created: r.now, Updated: r.now, Words: []string{}}}
+			begin(&n.Point, &n.Sittings, l)
+			rows = append(rows, n)
+		}
+		r.must(r.Store.Learn.Add(ctx, "ada", rows))
+		r.grade("ada", "one", store.Easy)
+		q, err := r.Queue(ctx, "ada", QueueFilter{Limit: 10})
+		r.must(err)
+		if len(q.Entries) != 0 || q.Left.Total() != 0 {
+			t.Errorf("kin are asked on the same day: %d, %+v", len(q.Entries), q.Left)
+		}
+		r.now = r.now.AddDate(0, 0, 1)
+		if got := r.due("ada"); len(got) != 2 {
+			t.Errorf("on the next day %q", got)
+		}
+	})
+}
+
+// What is forgotten again and again is marked, and if so decided, rests.
+func TestLeech(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		r.settings("ada", `{"defaults":{"steps":[],"relearn":[],"leech":2,"leech_suspend":true}}`)
+		e := r.add("ada", Draft{Question: "q", Answer: "a"})
+		r.grade("ada", e.ID, store.Good)
+		var out *Outcome
+		for range 2 {
+			r.now = r.now.AddDate(0, 0, 30)
+			out = r.grade("ada", e.ID, store.Again)
+		}
+		if !out.Leech || !out.Entry.Suspended || out.Entry.Tags[0] != "leech" {
+			t.Fatalf("%+v", out.Entry.Point)
+		}
+		if got := r.due("ada"); len(got) != 0 {
+			t.Errorf("a suspended point is asked: %q", got)
+		}
+		undone, err := r.Undo(ctx, "ada", "", "test")
+		r.must(err)
+		if undone.Entry.Suspended || len(undone.Entry.Tags) != 0 {
+			t.Errorf("after the undo %+v", undone.Entry.Point)
+		}
+	})
+}
+
+// Decks change over from one schedule to the other and back; history stays.
+func TestChangeOver(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		r.settings("ada", `{"defaults":{"steps":[],"balance":false}}`)
+		fresh := r.add("ada", Draft{Question: "fresh", Answer: "a"})
+		known := r.add("ada", Draft{Question: "known", Answer: "a"})
+		r.grade("ada", known.ID, store.Good)
+		r.settings("ada", `{"defaults":{"schedule":"classic"}}`)
+		e, err := r.Get(ctx, "ada", known.ID)
+		r.must(err)
+		if len(e.Sittings) != 4 || e.Open().Day.String() != "2026-11-29" || e.Card.Stability == 0 {
+			t.Fatalf("the known one: %+v", e)
+		}
+		if e, err = r.Get(ctx, "ada", fresh.ID); err != nil || len(e.Sittings) != 4 || e.Open().Day.String() != "2026-11-23" {
+			t.Fatalf("the fresh one: %+v, %v", e, err)
+		}
+		r.settings("ada", `{"defaults":{"schedule":null}}`)
+		e, err = r.Get(ctx, "ada", known.ID)
+		r.must(err)
+		if len(e.Sittings) != 2 || e.Card.Due.String() != "2026-11-24" || e.Card.Phase != store.Review {
+			t.Fatalf("back again: %+v", e)
+		}
+		if e, err = r.Get(ctx, "ada", fresh.ID); err != nil || e.Card.Phase != store.New || len(e.Sittings) != 1 {
+			t.Fatalf("the fresh one back again: %+v, %v", e, err)
+		}
+		l, err := r.Learner(ctx, "ada")
+		r.must(err)
+		if l.Settings("").Schedule != schedule.FSRS || len(l.Settings("").Steps) != 0 {
+			t.Errorf("settings %+v", l.Settings(""))
+		}
+	})
+}
+
+// The trash gives back for thirty days.
+func TestTrash(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		e := r.add("ada", Draft{Question: "q", Answer: "a", Tags: []string{"x"}})
+		r.call("ada", toolDelete, `{"id":"`+e.ID+`"}`, &struct{}{})
+		if told := r.refused("ada", toolDelete, `{"id":"`+e.ID+`"}`); told != "Knowledge point not found: "+e.ID {
+			t.Errorf("told %q", told)
+		}
+		var trash struct {
+			Points []struct{ ID string } `json:"knowledge_points"`
+		}
+		r.call("ada", toolTrash, `{}`, &trash)
+		if len(trash.Points) != 1 {
+			t.Fatalf("trash %+v", trash)
+		}
+		r.call("ada", toolRestore, `{"id":"`+e.ID+`"}`, &struct{}{})
+		if got := r.due("ada"); len(got) != 1 {
+			t.Errorf("due after it came back: %q", got)
+		}
+		r.must(r.Delete(ctx, "ada", e.ID))
+		r.now = r.now.Add(TrashKeep - time.Hour)
+		if n, err := r.EmptyTrash(ctx); err != nil || n != 0 {
+			t.Errorf("%d went early, %v", n, err)
+		}
+		r.now = r.now.Add(2 * time.Hour)
+		if n, err := r.EmptyTrash(ctx); err != nil || n != 1 {
+			t.Errorf("%d went, %v", n, err)
+		}
+		if _, err := r.Restore(ctx, "ada", e.ID); !errors.Is(err, ErrNotFound) {
+			t.Errorf("restored after its end: %v", err)
+		}
+	})
+}
+
+// Chinese and English are found, in the middle of a sentence too, and only one's
+// own.
+func TestSearch(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		for _, d := range []Draft{
+			{Question: "什么是主动回忆？", Answer: "主动回忆是一种学习技巧：不看答案，先自己回想。", Tags: []string{"学习"}},
+			{Question: "What is spaced repetition?", Answer: "Reviewing at growing intervals; Café Müller.", Deck: "English"},
+			{Question: "光合作用的方程式", Answer: "6CO₂ + 6H₂O → C₆H₁₂O₆ + 6O₂"},
+			{Question: "Who wrote Faust?", Answer: "Goethe"},
+		} {
+			r.add("ada", d)
+		}
+		for _, c := range []struct{ query, want string }{
+			{"主动回忆", "什么是主动回忆？"}, {"回想", "什么是主动回忆？"}, {"忆", "什么是主动回忆？"}, {"repetit", "What is spaced repetition?"}, {"INTERVALS", "What is spaced repetition?"},
+			{"cafe muller", "What is spaced repetition?"}, {"学习", "什么是主动回忆？"}, {"光合", "光合作用的方程式"}, {"6co2", "光合作用的方程式"}, {"who wrote faust", "Who wrote Faust?"},
+			{"请告诉我主动回忆是什么意思呢", "什么是主动回忆？"}, {"how does spaced repetition help my memory", "What is spaced repetition?"},
+		} {
+			hits, err := r.Search(ctx, "ada", c.query, SearchFilter{Limit: 3})
+			r.must(err)
+			if len(hits) == 0 || hits[0].Question != c.want {
+				t.Errorf("%q finds %+v", c.query, hits)
+			}
+			if hits, err := r.Search(ctx, "bob", c.query, SearchFilter{}); err != nil || len(hits) != 0 {
+				t.Errorf("bob finds %+v, %v", hits, err)
+			}
+		}
+		for _, query := range []string{"", "?!", "nothing-of-the-kind", `" OR 1=1 --`, "' & | ! <-> :*", "NEAR(a b)"} {
+			if _, err := r.Search(ctx, "ada", query, SearchFilter{}); err != nil {
+				t.Errorf("%q: %v", query, err)
+			}
+		}
+		var found struct {
+			Points []struct{ Question string } `json:"knowledge_points"`
+		}
+		r.call("ada", toolListPoints, `{"query":"repetition","deck":"english"}`, &found)
+		if len(found.Points) != 1 {
+			t.Errorf("in the deck: %+v", found)
+		}
+	})
+}
+
+// Arguments that are wrong are told, in words.
+func TestInvalid(t *testing.T) {
+	r := newRig(t, store.Options{Folder: t.TempDir()})
+	e := r.add("ada", Draft{Question: "q", Answer: "a"})
+	for _, c := range []struct{ tool, args, told string }{
+		{toolCreate, `{"question":" ","answer":"a"}`, "question must not be empty"},
+		{toolUpdate, `{"id":"` + e.ID + `","answer":""}`, "answer must not be empty"},
+		{toolListPoints, `{"deck":"nope"}`, `there is no deck "nope"; there are: default`},
+		{toolListPoints, `{"cursor":"nope"}`, "this cursor is not one of ours"},
+		{toolListReviews, `{"cursor":"nope"}`, "this cursor is not one of ours"},
+		{toolSubmit, `{"knowledge_point_id":"` + e.ID + `","grade":"so-so"}`, "the grade is again, hard, good or easy"},
+		{toolConfigure, `{"time_zone":"Mars/Base"}`, "there is no time zone"},
+		{toolConfigure, `{"day_start":"25:00"}`, "not a time of day"},
+		{toolConfigure, `{"defaults":{"retention":2}}`, "retention"},
+		{toolConfigure, `{"colour":"red"}`, "unknown field"},
+		{toolSaveDeck, `{"name":"default"}`, "default deck"},
+		{toolReschedule, `{"ids":["` + e.ID + `"]}`, "give date or in_days"},
+		{toolReschedule, `{"ids":["` + e.ID + `"],"date":"2020-01-01"}`, "must lie between"},
+	} {
+		if told := r.refused("ada", c.tool, c.args); !strings.Contains(told, c.told) {
+			t.Errorf("%s %s: told %q, want %q", c.tool, c.args, told, c.told)
+		}
+	}
+	for _, tl := range Tools() {
+		if handlers[tl.Name] == nil || !json.Valid(tl.Input) {
+			t.Errorf("%s has no handler, or a bad schema: %s", tl.Name, tl.Input)
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package learn
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"patchbay/internal/store"
+	"patchbay/internal/tool"
+)
+
+// moment is a time as the original service writes it.
+type moment time.Time
+
+// MarshalText implements [encoding.TextMarshaler].
+func (m moment) MarshalText() ([]byte, error) {
+	return time.Time(m).UTC().AppendFormat(nil, "2006-01-02T15:04:05.999-07:00"), nil
+}
+
+func maybeMoment(t time.Time) *moment {
+	if t.IsZero() {
+		return nil
+	}
+	return (*moment)(&t)
+}
+
+// pointRow is a point as programs read it: the fields of the original's table, and
+// behind them ours.
+type pointRow struct {
+	ID        string  `json:"id"`
+	Person    string  `json:"user_id"`
+	Question  string  `json:"question"`
+	Answer    string  `json:"answer"`
+	Created   moment  `json:"created_at"`
+	Updated   moment  `json:"updated_at"`
+	Embedding *string `json:"embedding"` // always null: vectors are nobody's reading
+	InPlan    bool    `json:"is_in_review_plan"`
+
+	Deck      string         `json:"deck,omitempty"`
+	Tags      []string       `json:"tags,omitempty"`
+	State     string         `json:"state,omitempty"`
+	Due       string         `json:"due,omitempty"`
+	Suspended bool           `json:"suspended,omitempty"`
+	Draft     bool           `json:"draft,omitempty"`
+	Deleted   *moment        `json:"deleted_at,omitempty"`
+	Score     float64        `json:"score,omitempty"`
+	Sittings  *[]sittingRow  `json:"review_schedules,omitempty"`
+	Memory    map[string]any `json:"memory,omitempty"`
+}
+
+// sittingRow is a row of a plan as programs read it.
+type sittingRow struct {
+	ID        string    `json:"id"`
+	Point     string    `json:"knowledge_point_id"`
+	Person    string    `json:"user_id"`
+	Day       string    `json:"review_date"`
+	Number    int       `json:"review_number"`
+	Completed bool      `json:"completed"`
+	At        *moment   `json:"completed_at"`
+	Created   moment    `json:"created_at"`
+	Recall    *string   `json:"recall_text"`
+	Of        *pointRow `json:"knowledge_points,omitempty"`
+}
+
+// stateName says in a word where a point stands.
+func stateName(p *store.Point) string {
+	switch {
+	case p.Draft:
+		return "draft"
+	case !p.InPlan:
+		return "not in plan"
+	case p.Suspended:
+		return "suspended"
+	}
+	return [...]string{"new", "learning", "review", "relearning", "done"}[p.Card.Phase]
+}
+
+// dueText is when a point is due: a date, or a moment; empty if it is not.
+func dueText(p *store.Point) string {
+	switch p.Queue() {
+	case store.QueueSteps:
+		text, _ := moment(p.Card.DueAt).MarshalText()
+		return string(text)
+	case store.QueueDay, store.QueueNew:
+		return max(p.Card.Due, p.Card.Buried).String()
+	}
+	return ""
+}
+
+func rowOf(l *Learner, p *store.Point) pointRow {
+	return pointRow{
+		ID: p.ID, Person: p.Person, Question: p.Question, Answer: p.Answer, Created: moment(p.Created), Updated: moment(p.Updated), InPlan: p.InPlan,
+		Deck: l.DeckName(p.Deck), Tags: p.Tags, State: stateName(p), Due: dueText(p), Suspended: p.Suspended, Draft: p.Draft, Deleted: maybeMoment(p.Deleted),
+	}
+}
+
+// fullRow is a point with its plan.
+func fullRow(l *Learner, e *Entry) pointRow {
+	row := rowOf(l, &e.Point)
+	list := make([]sittingRow, len(e.Sittings))
+	for i := range e.Sittings {
+		list[i] = sittingOf(&e.Point, &e.Sittings[i])
+	}
+	row.Sittings = &list
+	return row
+}
+
+func sittingOf(p *store.Point, s *store.Sitting) sittingRow {
+	row := sittingRow{ID: s.ID, Point: p.ID, Person: p.Person, Day: s.Day.String(), Number: s.Number, Completed: !s.Completed.IsZero(), At: maybeMoment(s.Completed), Created: moment(s.Created)}
+	if row.Completed {
+		row.Recall = &s.Recall
+	}
+	return row
+}
+
+// result is what programs and models get: the text that the original gives, the
+// same for programs as an object, and a remark for the model, if there is one.
+func result(shown any, structured any, note string) *tool.Result {
+	text := pretty(shown)
+	blocks := []map[string]string{{"type": "text", "text": text}}
+	if note != "" {
+		blocks = append(blocks, map[string]string{"type": "text", "text": note})
+	}
+	return &tool.Result{Content: compact(blocks), Structured: compact(structured)}
+}
+
+// pretty writes JSON as the original does: two spaces a level, and no escapes that
+// only web pages need.
+func pretty(v any) string {
+	var w bytes.Buffer
+	enc := json.NewEncoder(&w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		panic(err) // a mistake in our own types
+	}
+	return string(bytes.TrimSuffix(w.Bytes(), []byte("\n")))
+}
+
+func compact(v any) json.RawMessage {
+	var w bytes.Buffer
+	enc := json.NewEncoder(&w)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(err) // a mistake in our own types
+	}
+	return bytes.TrimSuffix(w.Bytes(), []byte("\n"))
+}
+
+// question is a point as it is asked: without its answer.
+type question struct {
+	Point    string   `json:"knowledge_point_id"`
+	Sitting  string   `json:"schedule_id"`
+	Question string   `json:"question"`
+	Deck     string   `json:"deck"`
+	Tags     []string `json:"tags,omitempty"`
+	State    string   `json:"state"`
+	Number   int      `json:"review_number"`
+	Due      string   `json:"due"`
+}
+
+func asked(l *Learner, e *Entry) *question {
+	q := &question{Point: e.ID, Question: e.Question, Deck: l.DeckName(e.Deck), Tags: e.Tags, State: stateName(&e.Point), Due: dueText(&e.Point)}
+	if open := e.Open(); open != nil {
+		q.Sitting, q.Number = open.ID, open.Number
+	}
+	return q
+}
+
+// choices say what each grade would lead to, in words.
+func choices(l *Learner, p *store.Point) map[string]string {
+	out := map[string]string{}
+	for _, c := range l.Preview(p) {
+		out[GradeName(c.Grade)] = waitText(c.Wait, c.Days)
+	}
+	return out
+}
+
+func waitText(wait time.Duration, days int) string {
+	switch {
+	case wait > 0 && wait < time.Hour:
+		return fmt.Sprintf("%d min", int(wait.Round(time.Minute).Minutes()))
+	case wait > 0:
+		return fmt.Sprintf("%d h", int(wait.Round(time.Hour).Hours()))
+	case days < 60:
+		return fmt.Sprintf("%d d", days)
+	case days < 730:
+		return fmt.Sprintf("%.1f months", float64(days)/30.4)
+	}
+	return fmt.Sprintf("%.1f years", float64(days)/365)
+}

@@ -1,0 +1,190 @@
+package learn
+
+import (
+	"context"
+	"fmt"
+
+	"patchbay/internal/plug/learn/schedule"
+	"patchbay/internal/store"
+)
+
+// Stats is how a person's learning goes.
+type Stats struct {
+	Today     store.Day      `json:"today"`
+	Zone      string         `json:"time_zone"`
+	DayStart  string         `json:"day_start"`
+	Points    int            `json:"points"` // all but the trash's and drafts count as what they are
+	Left      Left           `json:"left_today"`
+	Done      DoneToday      `json:"done_today"`
+	Streak    int            `json:"streak_days"`       // days in a row with a review, until today or yesterday
+	Retention float64        `json:"retention_30d"`     // share of reviews in 30 days that were not "again"; 0: there were none
+	Reviews30 int            `json:"reviews_30d"`       // reviews in 30 days
+	Forecast  []ForecastDay  `json:"forecast"`          // from today on
+	Decks     []DeckStats    `json:"decks"`             // by name
+	History   []HistoryEntry `json:"history,omitempty"` // the days with reviews, oldest first
+}
+
+// DoneToday is what was done today.
+type DoneToday struct {
+	Reviews int `json:"reviews"`
+	New     int `json:"new"`
+	Again   int `json:"again"`
+	Minutes int `json:"minutes"`
+}
+
+// ForecastDay is how many points are due on a day; the first counts what is overdue.
+type ForecastDay struct {
+	Day store.Day `json:"date"`
+	Due int       `json:"due"`
+}
+
+// HistoryEntry is a day's work.
+type HistoryEntry struct {
+	Day     store.Day `json:"date"`
+	Reviews int       `json:"reviews"`
+	Again   int       `json:"again"`
+}
+
+// DeckStats is a deck and what waits in it.
+type DeckStats struct {
+	ID       string            `json:"id,omitempty"`
+	Name     string            `json:"name"`
+	Points   int               `json:"points"`
+	New      int               `json:"new"`
+	Due      int               `json:"due"`
+	Settings schedule.Settings `json:"settings"`
+	Own      []byte            `json:"-"` // what the deck decided for itself, as JSON
+}
+
+// forecastMost is the longest forecast, in days.
+const forecastMost = 365
+
+// Stats counts. The forecast is of as many days, and the history goes as many days
+// back.
+func (s *Service) Stats(ctx context.Context, person string, days, back int) (*Stats, error) {
+	l, err := s.Learner(ctx, person)
+	if err != nil {
+		return nil, err
+	}
+	days = min(max(days, 1), forecastMost)
+	budgets, err := s.budgets(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	out := &Stats{Today: l.Today, Zone: l.Calendar.Zone.String(), DayStart: fmt.Sprintf("%02d:%02d", int(l.Calendar.Start.Hours()), int(l.Calendar.Start.Minutes())%60)}
+	if out.Left, err = s.left(ctx, l, nil, budgets); err != nil {
+		return nil, err
+	}
+	if err := s.deckStats(ctx, l, out); err != nil {
+		return nil, err
+	}
+	if err := s.forecast(ctx, l, out, days); err != nil {
+		return nil, err
+	}
+	return out, s.history(ctx, l, out, back)
+}
+
+// Decks lists a person's decks with what waits in them, the default one first.
+func (s *Service) Decks(ctx context.Context, person string) (*Learner, []DeckStats, error) {
+	l, err := s.Learner(ctx, person)
+	if err != nil {
+		return nil, nil, err
+	}
+	var out Stats
+	err = s.deckStats(ctx, l, &out)
+	return l, out.Decks, err
+}
+
+func (s *Service) deckStats(ctx context.Context, l *Learner, out *Stats) error {
+	at := map[string]int{}
+	for i, d := range append([]store.Deck{{Name: DefaultDeck}}, l.Decks...) {
+		at[d.ID] = i
+		out.Decks = append(out.Decks, DeckStats{ID: d.ID, Name: d.Name, Settings: l.Settings(d.ID), Own: d.Settings})
+	}
+	totals, err := s.Store.Learn.Totals(ctx, l.Person)
+	if err != nil {
+		return err
+	}
+	for _, c := range totals {
+		out.Points += c.N
+		if i, ok := at[c.Deck]; ok {
+			out.Decks[i].Points += c.N
+		}
+	}
+	waiting, err := s.Store.Learn.Waiting(ctx, l.Person, l.Today)
+	if err != nil {
+		return err
+	}
+	for _, c := range waiting {
+		i, ok := at[c.Deck]
+		switch {
+		case !ok:
+		case c.Queue == store.QueueNew:
+			out.Decks[i].New += c.N
+		case c.Queue != store.QueueNone:
+			out.Decks[i].Due += c.N
+		}
+	}
+	return nil
+}
+
+func (s *Service) forecast(ctx context.Context, l *Learner, out *Stats, days int) error {
+	last := l.Today + store.Day(days) - 1
+	counts, err := s.Store.Learn.Forecast(ctx, l.Person, 0, last)
+	if err != nil {
+		return err
+	}
+	out.Forecast = make([]ForecastDay, days)
+	for i := range out.Forecast {
+		out.Forecast[i].Day = l.Today + store.Day(i)
+	}
+	for _, c := range counts {
+		out.Forecast[max(c.Day-l.Today, 0)].Due += c.N
+	}
+	return nil
+}
+
+// streakMost bounds how far back a streak is counted, in days.
+const streakMost = 3660
+
+func (s *Service) history(ctx context.Context, l *Learner, out *Stats, back int) error {
+	work, err := s.Store.Learn.Work(ctx, l.Person, l.Today-streakMost)
+	if err != nil {
+		return err
+	}
+	byDay := map[store.Day]store.DayWork{}
+	for _, w := range work {
+		sum := byDay[w.Day]
+		sum.Fresh, sum.Again, sum.Hard, sum.Good, sum.Easy = sum.Fresh+w.Fresh, sum.Again+w.Again, sum.Hard+w.Hard, sum.Good+w.Good, sum.Easy+w.Easy
+		sum.Took += w.Took
+		byDay[w.Day] = sum
+	}
+	today := byDay[l.Today]
+	out.Done = DoneToday{Reviews: today.Reviews(), New: today.Fresh, Again: today.Again, Minutes: int(today.Took.Minutes())}
+	again := 0
+	for i := range 30 {
+		w := byDay[l.Today-store.Day(i)]
+		out.Reviews30 += w.Reviews()
+		again += w.Again
+	}
+	if out.Reviews30 > 0 {
+		out.Retention = float64(out.Reviews30-again) / float64(out.Reviews30)
+	}
+	day := l.Today
+	if today.Reviews() == 0 {
+		day-- // the day is not over
+	}
+	for ; ; day-- {
+		if w := byDay[day]; w.Reviews() == 0 {
+			break
+		}
+		out.Streak++
+	}
+	for i := min(back, forecastMost) - 1; i >= 0; i-- {
+		d := l.Today - store.Day(i)
+		if w := byDay[d]; w.Reviews() > 0 {
+			out.History = append(out.History, HistoryEntry{Day: d, Reviews: w.Reviews(), Again: w.Again})
+		}
+	}
+	return nil
+}

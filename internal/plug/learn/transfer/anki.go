@@ -1,0 +1,238 @@
+package transfer
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"patchbay/internal/plug/learn/transfer/apkg"
+	"patchbay/internal/store"
+)
+
+// Words of ours that travel with a card through Anki, which has no such states:
+// such cards are suspended there.
+const (
+	markDone = "done" // the classic course is over
+	markOut  = "out"  // kept, but not in the plan
+	markRest = "rest" // and suspended as well
+)
+
+// kinMemo begins the memo of notes of ours, before the kin, which may be empty.
+const kinMemo = "kin:"
+
+// fromGUID begins the names of notes whose items came from other files.
+const fromGUID = "from:"
+
+func (in *intake) readAnki(r io.ReaderAt, size int64) error {
+	o := apkg.Options{Zone: in.o.Zone, DayStart: in.o.DayStart, MaxCards: in.o.MaxItems, Temp: in.o.Temp, Progress: in.o.Progress,
+		Bad: func(b apkg.Bad) { in.reject(b.Row, b.What, b.Why) }}
+	row := 0
+	err := apkg.Read(in.ctx, r, size, o, func(c apkg.Card) error {
+		row++
+		return in.item(row, in.o.ankiItem(&c))
+	})
+	var many *apkg.TooManyError
+	switch {
+	case errors.As(err, &many):
+		return &TooManyError{many.Max}
+	case errors.Is(err, apkg.ErrBroken):
+		return fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
+	return err
+}
+
+// ankiItem makes an item of a card.
+func (o ReadOptions) ankiItem(c *apkg.Card) Item {
+	it := Item{Origin: "anki:" + c.GUID + ":" + strconv.Itoa(c.Order), Kin: "anki:" + strconv.FormatInt(c.Note, 10), Deck: c.Deck,
+		Question: c.Question, Answer: c.Answer, Tags: c.Tags, Created: c.Created, Updated: c.Updated, InPlan: true, Suspended: c.Suspended}
+	if c.Order == 0 && (strings.HasPrefix(c.GUID, "learn:") || strings.HasPrefix(c.GUID, "anki:")) { // we wrote it
+		it.Origin = c.GUID
+	}
+	if origin, ok := strings.CutPrefix(c.GUID, fromGUID); ok && c.Order == 0 {
+		it.Origin = origin
+	}
+	if id, ok := strings.CutPrefix(it.Origin, "learn:"); ok && uuid.Validate(id) == nil {
+		it.ID = id
+	}
+	if kin, ok := strings.CutPrefix(c.Memo, kinMemo); ok {
+		it.Kin = kin
+	}
+	for _, r := range c.Reviews {
+		it.History = append(it.History, store.LogEntry{ID: "anki:" + strconv.FormatInt(r.At.UnixMilli(), 10), Kind: store.LogReview, At: r.At,
+			Grade: store.Grade(r.Ease), Took: r.Took, Score: -1})
+	}
+	o.elapsed(it.History)
+	it.Card = o.ankiCard(c)
+	if marks := strings.Fields(c.Mark); c.Suspended && len(marks) > 0 {
+		it.Suspended, it.InPlan = slices.Contains(marks, markRest), !slices.Contains(marks, markOut)
+		if it.Card != nil && slices.Contains(marks, markDone) {
+			it.Card.Phase = store.Done
+		}
+	}
+	return it
+}
+
+// Steps that Anki has where nobody changed them. A package tells how many are to
+// come, and only its options, which seldom come along, of how many.
+const (
+	learningSteps   = 2
+	relearningSteps = 1
+)
+
+// ankiCard makes a card's state. A card whose memory nobody knows is nil while it
+// is being learned: its history has to tell.
+func (o ReadOptions) ankiCard(c *apkg.Card) *store.Card {
+	if c.Phase == apkg.New {
+		return nil
+	}
+	card := &store.Card{Phase: store.Phase(c.Phase), Stability: c.Stability, Difficulty: c.Difficulty, Due: store.Day(c.Due), DueAt: c.DueAt,
+		Reps: c.Reps, Lapses: c.Lapses, LastAt: c.LastReview}
+	if !c.DueAt.IsZero() {
+		card.Due = o.day(c.DueAt)
+	}
+	switch c.Phase {
+	case apkg.Learning:
+		card.Step = max(learningSteps-c.Left, 0)
+		if c.Stability == 0 {
+			return nil
+		}
+	case apkg.Relearning:
+		card.Step = max(relearningSteps-c.Left, 0)
+	}
+	if c.Stability == 0 {
+		card.Stability = max(float64(c.Interval), 1)
+		card.Difficulty = difficulty(c.Ease, card.Stability)
+	}
+	switch {
+	case !card.LastAt.IsZero():
+		card.LastDay = o.day(card.LastAt)
+	case c.Phase == apkg.Review && c.Interval > 0: // exported without its log
+		card.LastDay = card.Due - store.Day(c.Interval)
+		card.LastAt = card.LastDay.Time().Add(12 * time.Hour)
+	}
+	return card
+}
+
+// difficulty is the one with which FSRS, after a review at 90 % with its default
+// weights, would stretch the interval as the older scheduler's ease does.
+func difficulty(ease, stability float64) float64 {
+	const w8, w9, w10 = 1.8722, 0.1666, 0.796
+	if ease < 1.3 {
+		ease = 2.5
+	}
+	d := 11 - (ease-1)/(math.Exp(w8)*math.Pow(stability, -w9)*(math.Exp(0.1*w10)-1))
+	return min(max(d, 1), 10)
+}
+
+// ankiWriter writes a package.
+type ankiWriter struct {
+	p *apkg.Writer
+	o WriteOptions
+}
+
+func newAnkiWriter(w io.Writer, o WriteOptions) (*ankiWriter, error) {
+	p, err := apkg.NewWriter(w, apkg.Options{Zone: o.Zone, DayStart: o.DayStart, Now: o.Now, Temp: o.Temp})
+	if err != nil {
+		return nil, err
+	}
+	return &ankiWriter{p, o}, nil
+}
+
+func (a *ankiWriter) Write(it Item) error { return a.p.Write(a.o.card(it)) }
+
+func (a *ankiWriter) Close() error { return a.p.Close() }
+
+// guid is the note's name in Anki. A note that came from there keeps its own, so
+// that nothing is doubled when it goes back; the further cards of a note become
+// notes, as the note's type is not known any more.
+func guid(it Item) string {
+	if rest, ok := strings.CutPrefix(it.Origin, "anki:"); ok {
+		if own, ok := strings.CutSuffix(rest, ":0"); ok && own != "" && !strings.HasPrefix(own, "anki:") && !strings.HasPrefix(own, "learn:") {
+			return own
+		}
+		return it.Origin
+	}
+	switch {
+	case strings.HasPrefix(it.Origin, "learn:"):
+		return it.Origin
+	case it.ID != "":
+		return "learn:" + it.ID
+	case it.Origin != "":
+		return fromGUID + it.Origin
+	}
+	// Nothing names it but what it says.
+	return "learn:" + uuid.NewSHA1(uuid.NameSpaceOID, []byte(it.Deck+"\x1f"+it.Question)).String()
+}
+
+func (o WriteOptions) card(it Item) apkg.Card {
+	c := apkg.Card{GUID: guid(it), Deck: cleanDeck(it.Deck), Question: plainText(it.Question), Answer: plainText(it.Answer), Tags: it.Tags,
+		Created: it.Created, Updated: it.Updated, Suspended: it.Suspended, Memo: kinMemo + it.Kin}
+	if card := it.Card; card != nil && card.Phase != store.New {
+		o.state(&c, card)
+	}
+	c.Reviews = o.reviews(it.History, c.Interval)
+	var marks []string
+	if it.Card != nil && it.Card.Phase == store.Done {
+		marks = append(marks, markDone)
+	}
+	if !it.InPlan {
+		marks = append(marks, markOut)
+	}
+	if len(marks) > 0 {
+		if it.Suspended {
+			marks = append(marks, markRest)
+		}
+		c.Suspended, c.Mark = true, strings.Join(marks, " ")
+	}
+	return c
+}
+
+func (o WriteOptions) state(c *apkg.Card, card *store.Card) {
+	c.Phase, c.Due, c.DueAt, c.Reps, c.Lapses = apkg.Phase(card.Phase), int64(card.Due), card.DueAt, card.Reps, card.Lapses
+	c.Stability, c.Difficulty, c.LastReview = card.Stability, card.Difficulty, card.LastAt
+	c.Interval = max(int(math.Round(min(card.Stability, 36500))), 1)
+	switch card.Phase {
+	case store.Learning:
+		c.Left, c.Interval = max(learningSteps-card.Step, 1), 0
+	case store.Relearning:
+		c.Left = max(relearningSteps-card.Step, 1)
+	case store.Done:
+		c.Phase = apkg.Review
+		fallthrough
+	default:
+		c.DueAt = time.Time{}
+		if days := int(card.Due - card.LastDay); card.LastDay > 0 && days > 0 {
+			c.Interval = min(days, 36500)
+		}
+	}
+}
+
+// reviews makes rows for Anki's log of a history. What is no review is left out,
+// and what nobody graded counts as good.
+func (o WriteOptions) reviews(history []store.LogEntry, interval int) []apkg.Answered {
+	var list []apkg.Answered
+	for _, e := range history {
+		if e.Kind != store.LogReview && e.Kind != "" || e.At.IsZero() {
+			continue
+		}
+		a := apkg.Answered{At: e.At, Ease: int(e.Grade), Took: e.Took, Last: e.Elapsed, Interval: interval, Phase: apkg.Review}
+		if e.Grade < store.Again || e.Grade > store.Easy {
+			a.Ease = int(store.Good)
+		}
+		if e.Elapsed == 0 {
+			a.Phase = apkg.Learning
+		}
+		if n := len(list); n > 0 {
+			list[n-1].Interval = e.Elapsed
+		}
+		list = append(list, a)
+	}
+	return list
+}

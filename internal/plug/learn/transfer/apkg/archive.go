@@ -1,0 +1,127 @@
+package apkg
+
+import (
+	"archive/zip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// The databases of a package, newest first. A newer one comes with an old one that
+// only says “please update”.
+var collections = []string{"collection.anki21b", "collection.anki21", "collection.anki2"}
+
+// unpack copies the newest database of a package into a temporary file, which the
+// caller removes.
+func unpack(ctx context.Context, r io.ReaderAt, size int64, temp string) (path string, err error) {
+	list := &metered{r: r, left: maxContents}
+	archive, err := zip.NewReader(list, size)
+	switch {
+	case errors.Is(err, zip.ErrFormat):
+		return "", fmt.Errorf("%w: it is no ZIP archive, or its end is missing", ErrBroken)
+	case err != nil:
+		return "", fmt.Errorf("%w: %w", ErrBroken, err)
+	}
+	list.left = -1
+	file, err := findCollection(archive)
+	if err != nil {
+		return "", err
+	}
+	in, err := file.Open()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s: %w", ErrBroken, file.Name, err)
+	}
+	defer in.Close()
+	var data io.Reader = in
+	if strings.HasSuffix(file.Name, "b") {
+		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxDatabase), zstd.WithDecoderMaxWindow(128<<20))
+		if err != nil {
+			return "", fmt.Errorf("%w: %s: %w", ErrBroken, file.Name, err)
+		}
+		defer z.Close()
+		data = z
+	}
+	return copyOut(ctx, data, file.Name, temp, maxDatabase)
+}
+
+// copyOut copies at most limit bytes into a temporary file.
+func copyOut(ctx context.Context, data io.Reader, name, temp string, limit int64) (string, error) {
+	out, err := os.CreateTemp(temp, "patchbay-anki-*.db")
+	if err != nil {
+		return "", fmt.Errorf("unpack %s: %w", name, err)
+	}
+	n, err := io.Copy(out, &stopping{ctx, io.LimitReader(data, limit+1)})
+	if closing := out.Close(); err == nil {
+		err = closing
+	}
+	switch {
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	case n > limit:
+		err = fmt.Errorf("%w: %s is larger than %d MiB", ErrBroken, name, limit>>20)
+	case err != nil:
+		err = fmt.Errorf("%w: %s: %w", ErrBroken, name, err)
+	}
+	if err != nil {
+		_ = os.Remove(out.Name())
+		return "", err
+	}
+	return out.Name(), nil
+}
+
+// stopping is a reader that ends with its context.
+type stopping struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (s *stopping) Read(p []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return s.r.Read(p)
+}
+
+func findCollection(archive *zip.Reader) (*zip.File, error) {
+	found := make(map[string]*zip.File)
+	for _, f := range archive.File {
+		if strings.ContainsAny(f.Name, `\:`) || strings.HasPrefix(f.Name, "/") || strings.Contains(f.Name, "..") {
+			return nil, fmt.Errorf("%w: it wants to unpack to %q", ErrBroken, cut(f.Name, 100))
+		}
+		if found[f.Name] != nil && strings.HasPrefix(f.Name, "collection.") {
+			return nil, fmt.Errorf("%w: it has two files %s", ErrBroken, f.Name)
+		}
+		found[f.Name] = f
+	}
+	for _, name := range collections {
+		if f := found[name]; f != nil {
+			if f.UncompressedSize64 > maxDatabase {
+				return nil, fmt.Errorf("%w: %s is larger than %d MiB", ErrBroken, name, maxDatabase>>20)
+			}
+			return f, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: there is no collection in it; is it a file that Anki exported?", ErrBroken)
+}
+
+// metered is the archive while its list of contents is read into memory: reading
+// stops when the list is too long, whatever the archive says about its length.
+type metered struct {
+	r    io.ReaderAt
+	left int // bytes; negative: no limit
+}
+
+func (m *metered) ReadAt(p []byte, at int64) (int, error) {
+	if m.left >= 0 {
+		if m.left < len(p) {
+			return 0, fmt.Errorf("its list of contents is longer than %d MiB", maxContents>>20)
+		}
+		m.left -= len(p)
+	}
+	return m.r.ReadAt(p, at)
+}

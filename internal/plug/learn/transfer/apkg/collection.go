@@ -1,0 +1,323 @@
+package apkg
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// collection is an open database of either schema.
+type collection struct {
+	db     *sql.DB
+	conn   *sql.Conn
+	modern bool // the schema with tables for note types and decks
+
+	types map[int64]*noteType
+	decks map[int64]string
+	// created is the date on which the count of days starts, in days since 1970.
+	created int64
+	// oldEase says that answers while learning have three buttons: 1 again, 2 good,
+	// 3 easy.
+	oldEase bool
+	work    int // bytes of fields that went through templates
+}
+
+// openCollection opens a database that nobody has to trust. The caller closes it,
+// also after an error.
+func openCollection(ctx context.Context, path string, o Options) (*collection, error) {
+	c := &collection{db: sql.OpenDB(connector(address(path, "mode=ro&immutable=1&_pragma=trusted_schema(0)&_pragma=query_only(1)&_pragma=cell_size_check(1)&_pragma=cache_size(-8192)")))}
+	var err error
+	if c.conn, err = c.connect(ctx); err != nil {
+		return c, c.broken(ctx, err)
+	}
+	if err := c.load(ctx, o); err != nil {
+		return c, c.broken(ctx, err)
+	}
+	return c, nil
+}
+
+// ankiDriver is SQLite with the collation that Anki's newer tables are sorted with.
+// Case matters in ours, which no query here can notice.
+var ankiDriver = sync.OnceValue(func() *sqlite.Driver {
+	d := &sqlite.Driver{}
+	d.MustRegisterCollationUtf8("unicase", strings.Compare)
+	return d
+})
+
+// address names a database file for the driver, whatever characters its path has.
+func address(path, query string) string {
+	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath(), RawQuery: query}).String()
+}
+
+// connector opens a database with that driver, which stays unknown to the rest of
+// the program.
+type connector string
+
+func (c connector) Connect(context.Context) (driver.Conn, error) { return ankiDriver().Open(string(c)) }
+func (c connector) Driver() driver.Driver                        { return ankiDriver() }
+
+// connect opens a connection that refuses huge values.
+func (c *collection) connect(ctx context.Context) (*sql.Conn, error) {
+	conn, err := c.db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for limit, value := range map[int]int{sqlite3.SQLITE_LIMIT_LENGTH: maxValue, sqlite3.SQLITE_LIMIT_ATTACHED: 0} {
+		if _, err := sqlite.Limit(conn, limit, value); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+	}
+	return conn, nil
+}
+
+func (c *collection) close() {
+	if c.conn != nil {
+		_ = c.conn.Close()
+	}
+	_ = c.db.Close()
+}
+
+// broken says whose fault an error is: the caller's if it gave up, else the file's.
+func (c *collection) broken(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, ErrBroken):
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrBroken, err)
+}
+
+func (c *collection) load(ctx context.Context, o Options) error {
+	for _, table := range []string{"col", "notes", "cards", "revlog"} {
+		if ok, err := c.plainTable(ctx, table); err != nil {
+			return err
+		} else if !ok {
+			return fmt.Errorf("it has no table %s", table)
+		}
+	}
+	c.types, c.decks = make(map[int64]*noteType), make(map[int64]string)
+	var err error
+	if c.modern, err = c.plainTable(ctx, "notetypes"); err != nil {
+		return err
+	}
+	load := c.loadOld
+	if c.modern {
+		load = c.loadModern
+	}
+	conf, err := load(ctx)
+	if err != nil {
+		return err
+	}
+	// The default deck has a name in each language.
+	c.decks[1] = ""
+	c.oldEase = conf.Scheduler < 2
+	var created int64
+	if err := c.row(ctx, "SELECT CAST(COALESCE(crt, 0) AS INTEGER) FROM col LIMIT 1", &created); err != nil {
+		return err
+	}
+	zone := o.zone()
+	if conf.Offset != nil && *conf.Offset > -1000 && *conf.Offset < 1000 {
+		zone = time.FixedZone("", -int(*conf.Offset)*60)
+	}
+	c.created = dateOf(moment(created, time.Second).In(zone))
+	return nil
+}
+
+// plainTable tells whether there is a table of this name. Views, virtual tables
+// and computed columns run code of the file, so they are refused.
+func (c *collection) plainTable(ctx context.Context, name string) (bool, error) {
+	var kind, text string
+	err := c.row(ctx, "SELECT CAST(type AS TEXT), CAST(COALESCE(sql, '') AS TEXT) FROM sqlite_schema WHERE name = $1 AND type IN ('table', 'view')", &kind, &text, name)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	var computed int
+	if err := c.row(ctx, "SELECT count(*) FROM pragma_table_xinfo($1) WHERE hidden <> 0", &computed, name); err != nil {
+		return false, err
+	}
+	if kind != "table" || computed > 0 || strings.Contains(strings.ToUpper(cut(text, 200)), "VIRTUAL") {
+		return false, fmt.Errorf("its table %s is none", name)
+	}
+	return true, nil
+}
+
+// row reads one row: the columns into pointers, and what is no pointer is an
+// argument.
+func (c *collection) row(ctx context.Context, query string, what ...any) error {
+	var into, args []any
+	for _, w := range what {
+		switch w.(type) {
+		case *int64, *int, *string, *[]byte:
+			into = append(into, w)
+		default:
+			args = append(args, w)
+		}
+	}
+	return c.conn.QueryRowContext(ctx, query, args...).Scan(into...)
+}
+
+// each calls f for each row of a query, after scanning it into the pointers.
+func (c *collection) each(ctx context.Context, query string, f func() error, into ...any) error {
+	rows, err := c.conn.QueryContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// settings are the few of a collection's that change what its numbers mean.
+type settings struct {
+	Scheduler float64  `json:"schedVer"`
+	Offset    *float64 `json:"creationOffset"` // minutes west of Greenwich
+}
+
+// Schema 11: JSON in the columns of the only row of col. Numbers may be strings.
+type (
+	oldType struct {
+		Kind   json.RawMessage `json:"type"`
+		Fields []struct {
+			Name string `json:"name"`
+		} `json:"flds"`
+		Templates []struct {
+			Question string `json:"qfmt"`
+			Answer   string `json:"afmt"`
+		} `json:"tmpls"`
+	}
+	oldDeck struct {
+		Name string `json:"name"`
+	}
+)
+
+func (c *collection) loadOld(ctx context.Context) (settings, error) {
+	var models, decks, conf []byte
+	err := c.row(ctx, "SELECT CAST(COALESCE(models, '') AS BLOB), CAST(COALESCE(decks, '') AS BLOB), CAST(COALESCE(conf, '') AS BLOB) FROM col LIMIT 1", &models, &decks, &conf)
+	if err != nil {
+		return settings{}, err
+	}
+	var s settings
+	_ = json.Unmarshal(conf, &s) // packages of other programs leave things out
+	var types map[int64]oldType
+	if err := json.Unmarshal(models, &types); err != nil {
+		return s, fmt.Errorf("its note types: %w", err)
+	}
+	for id, old := range types {
+		c.types[id] = old.noteType()
+	}
+	var names map[int64]oldDeck
+	if err := json.Unmarshal(decks, &names); err != nil {
+		return s, fmt.Errorf("its decks: %w", err)
+	}
+	for id, deck := range names {
+		c.decks[id] = deck.Name
+	}
+	return s, nil
+}
+
+func (old oldType) noteType() *noteType {
+	t := &noteType{cloze: strings.Trim(string(old.Kind), `"`) == "1"}
+	for _, f := range old.Fields {
+		t.fields = append(t.fields, f.Name)
+	}
+	for _, tmpl := range old.Templates {
+		t.templates = append(t.templates, template{parseTemplate(tmpl.Question), parseTemplate(tmpl.Answer)})
+	}
+	return t
+}
+
+// loadModern reads the tables of schema 15 and later.
+func (c *collection) loadModern(ctx context.Context) (settings, error) {
+	var s settings
+	for _, table := range []string{"fields", "templates", "decks", "config"} {
+		if ok, err := c.plainTable(ctx, table); err != nil || !ok {
+			return s, errors.Join(err, fmt.Errorf("it has no table %s", table))
+		}
+	}
+	var id int64
+	var name string
+	var config []byte
+	if err := c.each(ctx, "SELECT CAST(id AS INTEGER), CAST(config AS BLOB) FROM notetypes", func() error {
+		if len(c.types) == maxTypes {
+			return errors.New("it has too many note types")
+		}
+		kind, err := protoNumber(config, 1)
+		c.types[id] = &noteType{cloze: kind == 1}
+		return err
+	}, &id, &config); err != nil {
+		return s, err
+	}
+	if err := c.each(ctx, "SELECT CAST(ntid AS INTEGER), CAST(name AS TEXT) FROM fields ORDER BY ntid, ord", func() error {
+		if t := c.types[id]; t != nil && len(t.fields) < maxTypes {
+			t.fields = append(t.fields, name)
+		}
+		return nil
+	}, &id, &name); err != nil {
+		return s, err
+	}
+	if err := c.each(ctx, "SELECT CAST(ntid AS INTEGER), CAST(config AS BLOB) FROM templates ORDER BY ntid, ord", func() error {
+		question, err := protoText(config, 1)
+		answer, err2 := protoText(config, 2)
+		if t := c.types[id]; t != nil && len(t.templates) < maxTypes {
+			t.templates = append(t.templates, template{parseTemplate(question), parseTemplate(answer)})
+		}
+		return errors.Join(err, err2)
+	}, &id, &config); err != nil {
+		return s, err
+	}
+	if err := c.each(ctx, "SELECT CAST(id AS INTEGER), CAST(name AS TEXT) FROM decks", func() error {
+		if len(c.decks) < maxTypes {
+			c.decks[id] = strings.ReplaceAll(name, "\x1f", "::")
+		}
+		return nil
+	}, &id, &name); err != nil {
+		return s, err
+	}
+	return s, c.each(ctx, "SELECT CAST(KEY AS TEXT), CAST(val AS BLOB) FROM config WHERE KEY IN ('schedVer', 'creationOffset')", func() error {
+		var n float64
+		switch err := json.Unmarshal(config, &n); {
+		case err != nil:
+		case name == "schedVer":
+			s.Scheduler = n
+		default:
+			s.Offset = &n
+		}
+		return nil
+	}, &name, &config)
+}
+
+// moment is a time since 1970, or zero if no calendar has it.
+func moment(n int64, unit time.Duration) time.Time {
+	const last = 253_402_300_799 // 9999-12-31T23:59:59Z
+	perSecond := int64(time.Second / unit)
+	if n <= 0 || n/perSecond > last {
+		return time.Time{}
+	}
+	return time.Unix(n/perSecond, n%perSecond*int64(unit)).UTC()
+}
+
+// small is n as an int, for counters and intervals that hostile files make huge.
+func small(n int64) int { return int(min(max(n, math.MinInt32), math.MaxInt32)) }

@@ -1,0 +1,154 @@
+package apkg
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestText(t *testing.T) {
+	for src, want := range map[string]string{
+		"":                         "",
+		"plain  text\n here":       "plain text here",
+		"a<br>b<br/>c":             "a\nb\nc",
+		"a<br><br><br>b":           "a\n\n\nb",
+		"<div>a</div><div>b</div>": "a\nb",
+		"<div>a</div><div><br></div><div>b</div>":           "a\n\nb",
+		"<p>a</p><p>b</p>":                                  "a\n\nb",
+		"<b>bold </b>and <i> it</i>, <em></em>end":          "**bold** and *it*, end",
+		"<b><b>x</b>y</b>":                                  "**xy**",
+		"<b>open":                                           "**open**",
+		"</b></ul></div>x":                                  "x",
+		"<ul><li>a</li><li>b<ul><li>c</li></ul></li></ul>d": "- a\n- b\n  - c\nd",
+		"<ol><li>a<li>b</ol>":                               "1. a\n2. b",
+		"x &lt;y&gt; &amp;amp; &nbsp;&eacute;&#33;":         "x <y> &amp;  é!",
+		"[sound:a.mp3] <img src=\"b c.png\"> <img src='data:image/png;base64,AAAA'><img>": "[sound: a.mp3] [image: b c.png] [image][image]",
+		"<style>.x{}</style>a<script>alert(1)</script>b<!-- c -->":                        "ab",
+		"<pre>a\n  b</pre>c <code>d e</code>":                                             "a\n  b\nc `d e`",
+		"<table><tr><td>a</td><td>b</td></tr><tr><td>c</td></tr></table>":                 "a b\n c",
+		"a < b and b > c":                 "a < b and b > c",
+		"\xff<b>":                         "\ufffd",
+		`\(x^2\) [latex]y[/latex]`:        `\(x^2\) [latex]y[/latex]`,
+		"two&nbsp; spaces":                "two  spaces",
+		"<h1>t</h1>text<blockquote>q":     "t\n\ntext\n\nq",
+		"<a href='http://x'>link</a>\x00": "link",
+	} {
+		if got := Text(src); got != want {
+			t.Errorf("%q became %q, want %q", src, got, want)
+		}
+	}
+}
+
+func TestFieldHTML(t *testing.T) {
+	for _, text := range []string{"a", "a <b>&amp;\nb", "a  b   c\n d", "1\n\n\n2", "**b** `code`", "汉字\n\n- x\n  - y", "a & <br> [image: x]", "x > y", "{{c1::x}}"} {
+		if got := Text(fieldHTML(text)); got != text {
+			t.Errorf("%q came back as %q by way of %q", text, got, fieldHTML(text))
+		}
+	}
+	if got := fieldHTML("a\x1fb\tc"); got != "ab&nbsp;&nbsp;&nbsp;&nbsp;c" {
+		t.Errorf("separators and tabs became %q", got)
+	}
+}
+
+// What is deep or long takes time in proportion.
+func TestTextIsQuick(t *testing.T) {
+	for name, src := range map[string]string{
+		"divs":  strings.Repeat("<div>", 1e5) + "x" + strings.Repeat("</div>", 1e5),
+		"lists": strings.Repeat("<ul><li>", 5e4) + "x",
+		"bold":  strings.Repeat("<b>x", 1e5),
+		"amp":   strings.Repeat("&", 4e5),
+		"less":  strings.Repeat("<", 4e5),
+		"open":  strings.Repeat("<a b='", 5e4),
+		"br":    strings.Repeat("<br>", 1e5) + "x",
+	} {
+		begin := time.Now()
+		got := Text(src)
+		if took := time.Since(begin); took > 10*time.Second {
+			t.Errorf("%s: %v", name, took)
+		}
+		if len(got) > 10*len(src) {
+			t.Errorf("%s: %d bytes became %d", name, len(src), len(got))
+		}
+	}
+}
+
+func TestClozes(t *testing.T) {
+	for _, c := range []struct {
+		text             string
+		ordinal          int
+		question, answer string
+	}{
+		{"{{c1::Paris}} is in {{c2::France::country}}.", 1, "[…] is in France.", "Paris is in France."},
+		{"{{c1::Paris}} is in {{c2::France::country}}.", 2, "Paris is in [country].", "Paris is in France."},
+		{"{{c1::a {{c2::b}} c}}", 2, "a […] c", "a b c"},
+		{"{{c1::a {{c2::b}} c}}", 1, "[…]", "a b c"},
+		{"{{c1,3::a}} {{c2::b}}", 3, "[…] b", "a b"},
+		{"{{c1::a}} {{c1::b}}", 1, "[…] […]", "a b"},
+		{"{{c1::}}", 1, "[…]", ""},
+		{"{{c1::a", 1, "{{c::a", "{{c::a"},
+		{"{{x}} }} {{c::y}} {{c1:z}}", 1, "{{x}} }} {{c::y}} {{c1:z}}", "{{x}} }} {{c::y}} {{c1:z}}"},
+		{`\({{c1::x^{2} }}\)`, 1, `\([…]\)`, `\(x^{2} \)`},
+		{"none", 1, "none", "none"},
+	} {
+		if got := clozes(c.text, c.ordinal, false); got != c.question {
+			t.Errorf("%q asks %q, want %q", c.text, got, c.question)
+		}
+		if got := clozes(c.text, c.ordinal, true); got != c.answer {
+			t.Errorf("%q answers %q, want %q", c.text, got, c.answer)
+		}
+	}
+}
+
+func TestTemplates(t *testing.T) {
+	for _, c := range []struct{ template, question, answer string }{
+		{"{{Front}} {{ Back }}", "F B", "F B"},
+		{"{{#Front}}yes{{/Front}}{{^Front}}no{{/Front}}{{#None}}x{{/None}}{{^None}}y{{/None}}", "yesy", "yesy"},
+		{"{{^Front}}a{{#Front}}b{{/Front}}c{{/Front}}d", "d", "d"},
+		{"{{#Blank}}x{{/Blank}}z", "z", "z"},
+		{"{{type:Back}}?", "?", "B?"},
+		{"{{hint:Back}}{{text:HTML}}", "a &amp; b", "Ba &amp; b"},
+		{"{{cloze:Cloze}}", "[…] two", "one two"},
+		{"{{type:cloze:Cloze}}", "", "one two"},
+		{"{{furigana:Ruby}}|{{kana:Ruby}}|{{kanji:Ruby}}", "a漢字(かんじ)b|aかんじb|a漢字b", "a漢字(かんじ)b|aかんじb|a漢字b"},
+		{"{{tts ja_JP:Front}}x{{!comment}}", "x", "x"},
+		{"{{Unknown}}{{}}{{/Front}}{{#Front}}open", "open", "open"},
+		{"no {{end", "no {{end", "no {{end"},
+		{"{{{Front}}}", "F}", "F}"},
+		{"{{#c1}}first{{/c1}}{{#c2}}second{{/c2}}", "first", "first"},
+	} {
+		values := map[string]string{"Front": "F", "Back": "B", "Blank": "<br>&nbsp;", "HTML": "<b>a</b> &amp; b", "Cloze": "{{c1::one}} {{c2::two}}", "Ruby": "a 漢字[かんじ]b"}
+		for _, answer := range []bool{false, true} {
+			got, err := (&side{values: values, ordinal: 1, answer: answer}).render(parseTemplate(c.template))
+			want := c.question
+			if answer {
+				want = c.answer
+			}
+			if strings.Contains(c.template, "text:HTML") {
+				got = strings.ReplaceAll(got, "**", "")
+				got = strings.ReplaceAll(got, "a &", "a &")
+			}
+			if err != nil || got != want {
+				t.Errorf("%q (answer: %t) is %q, want %q, %v", c.template, answer, got, want, err)
+			}
+		}
+	}
+	if _, err := (&side{values: map[string]string{"F": strings.Repeat("x", 1000)}}).render(parseTemplate(strings.Repeat("{{F}}", 2000))); err == nil {
+		t.Error("a template without end renders")
+	}
+	if _, err := (&side{values: map[string]string{"F": strings.Repeat("<b>", 100_000)}}).render(parseTemplate(strings.Repeat("{{#F}}{{/F}}{{text:F}}", 1000))); err == nil {
+		t.Error("a template that only works renders")
+	}
+	if n := len(parseTemplate(strings.Repeat("{{x}}", 1_000_000))); n > maxPieces+1 {
+		t.Errorf("a template has %d pieces", n)
+	}
+}
+
+func TestAnswerLine(t *testing.T) {
+	for src, want := range map[string]string{
+		"Q<hr id=answer>A": "A", `Q<hr  id="answer" />A`: "A", "Q<hr>A": "Q<hr>A", "Q<hr>x<hr id='answer'>A": "A", "Q<hr id=answer": "Q<hr id=answer", "": "",
+	} {
+		if got := afterAnswerLine(src); got != want {
+			t.Errorf("%q became %q, want %q", src, got, want)
+		}
+	}
+}

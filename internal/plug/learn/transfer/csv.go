@@ -1,0 +1,417 @@
+package transfer
+
+import (
+	"bufio"
+	"encoding/csv"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"patchbay/internal/plug/learn/transfer/apkg"
+)
+
+// header is the columns' names, as we call them, or "" for columns nobody knows.
+type header []string
+
+// columns are the names that people and programs give to columns.
+var columns = map[string]string{
+	"question": "question", "front": "question", "term": "question", "prompt": "question",
+	"问题": "question", "題目": "question", "题目": "question", "正面": "question",
+	"answer": "answer", "back": "answer", "definition": "answer", "答案": "answer", "回答": "answer", "背面": "answer",
+	"deck": "deck", "deck_name": "deck", "牌组": "deck", "卡组": "deck",
+	"tags": "tags", "tag": "tags", "标签": "tags",
+	"id": "id", "origin": "origin", "kin": "kin", "created_at": "created_at", "created": "created_at", "updated_at": "updated_at", "updated": "updated_at",
+	"in_plan": "in_plan", "is_in_review_plan": "in_plan", "suspended": "suspended",
+	// of the rows
+	"user_id": "user_id", "knowledge_point_id": "knowledge_point_id", "review_date": "review_date", "review_number": "review_number",
+	"completed": "completed", "completed_at": "completed_at", "recall_text": "recall_text",
+}
+
+func parseHeader(cells []string) header {
+	h := make(header, len(cells))
+	for i, c := range cells {
+		h[i] = columns[strings.ReplaceAll(strings.ToLower(strings.TrimSpace(c)), " ", "_")]
+	}
+	// Letters are names only as a pair: they may also be what somebody learns.
+	if len(cells) >= 2 && strings.EqualFold(cells[0], "q") && strings.EqualFold(cells[1], "a") {
+		h[0], h[1] = "question", "answer"
+	}
+	return h
+}
+
+func (h header) of(name string) int { return slices.Index(h, name) }
+func (h header) question() int      { return h.of("question") }
+func (h header) answer() int        { return h.of("answer") }
+
+// cell is the text in a column, or "" where the row has none.
+func (h header) cell(cells []string, name string) string {
+	if i := h.of(name); i >= 0 && i < len(cells) {
+		return cells[i]
+	}
+	return ""
+}
+
+// table is a spreadsheet while it is read.
+type table struct {
+	csv    *csv.Reader
+	lines  int // before the first that csv reads
+	header header
+	first  []string // a row that was read to find the header, and is data
+	row    int      // of it
+	anki   ankiText
+}
+
+// ankiText is what the lines at the top of Anki's text export say.
+type ankiText struct {
+	is, html                       bool
+	separator                      rune
+	deck                           string
+	tags                           []string
+	guid, noteType, deckAt, tagsAt int // columns, from 1
+}
+
+func newTable(in *intake, r io.ReaderAt, size int64) (*table, error) {
+	t := &table{}
+	b := bufio.NewReaderSize(in.reader(r, size), 64<<10)
+	if start, _ := b.Peek(len(byteOrderMark)); string(start) == string(byteOrderMark) {
+		_, _ = b.Discard(len(byteOrderMark))
+	}
+	for t.topLine(b) {
+		t.lines++
+	}
+	t.csv = csv.NewReader(b)
+	t.csv.FieldsPerRecord = -1
+	if t.csv.Comma = t.anki.separator; t.csv.Comma == 0 {
+		head, _ := b.Peek(b.Size())
+		t.csv.Comma = separator(string(head))
+	}
+	// What is separated by tabs is seldom quoted, and quotes are words then.
+	t.csv.LazyQuotes = t.csv.Comma == '\t'
+	return t, nil
+}
+
+// topLine takes a line such as "#separator:tab", or Excel's "sep=;".
+func (t *table) topLine(b *bufio.Reader) bool {
+	head, _ := b.Peek(min(b.Size(), 4096))
+	line, _, found := strings.Cut(string(head), "\n")
+	if !found {
+		return false
+	}
+	size := len(line) + 1
+	line = strings.TrimRight(line, "\r")
+	if sep, ok := strings.CutPrefix(strings.ToLower(line), "sep="); ok && len(sep) == 1 && t.lines == 0 {
+		t.anki.separator = rune(sep[0])
+	} else if !t.anki.line(line) {
+		return false
+	}
+	_, _ = b.Discard(size)
+	return true
+}
+
+func (a *ankiText) line(line string) bool {
+	key, value, found := strings.Cut(line, ":")
+	if !found || !strings.HasPrefix(key, "#") {
+		return false
+	}
+	number := func(into *int) {
+		if n, err := strconv.Atoi(strings.TrimSpace(value)); err == nil && n > 0 {
+			*into = n
+		}
+	}
+	switch strings.ToLower(key) {
+	case "#separator":
+		a.separator = separatorNamed(value)
+	case "#html":
+		a.html = strings.EqualFold(strings.TrimSpace(value), "true")
+	case "#tags":
+		a.tags = strings.Fields(value)
+	case "#deck":
+		a.deck = value
+	case "#guid column":
+		number(&a.guid)
+	case "#notetype column":
+		number(&a.noteType)
+	case "#deck column":
+		number(&a.deckAt)
+	case "#tags column":
+		number(&a.tagsAt)
+	case "#notetype", "#columns", "#if matches":
+	default:
+		return false
+	}
+	a.is = true
+	return true
+}
+
+func separatorNamed(name string) rune {
+	name = strings.ToLower(name)
+	for sep, called := range map[rune]string{'\t': "tab", ';': "semicolon", ',': "comma", '|': "pipe", ':': "colon", ' ': "space"} {
+		if strings.TrimSpace(name) == called || name == string(sep) {
+			return sep
+		}
+	}
+	return '\t'
+}
+
+// separator is the one that is most frequent in the first line, outside quotes.
+func separator(head string) rune {
+	best, most := ',', 0
+	for _, sep := range []rune{',', '\t', ';'} {
+		n, quoted, last := 0, false, sep
+	line:
+		for _, r := range head {
+			switch {
+			case r == '"' && (quoted || last == sep):
+				quoted = !quoted
+			case r == sep && !quoted:
+				n++
+			case r == '\n' && !quoted:
+				break line
+			}
+			last = r
+		}
+		if n > most {
+			best, most = sep, n
+		}
+	}
+	return best
+}
+
+// splitLoosely splits a line to see whether it is a header.
+func splitLoosely(line string) []string {
+	cells := strings.Split(strings.TrimSpace(line), string(separator(line)))
+	for i, c := range cells {
+		cells[i] = strings.Trim(c, `" `)
+	}
+	return cells
+}
+
+// next reads a row; io.EOF ends the table. Rows that cannot be read are noted.
+func (t *table) next(in *intake) (row int, cells []string, err error) {
+	if t.first != nil {
+		cells, t.first = t.first, nil
+		return t.row, cells, nil
+	}
+	for {
+		cells, err := t.csv.Read()
+		var broken *csv.ParseError
+		switch {
+		case errors.As(err, &broken):
+			why := `a quote stands in the middle of a cell; write it twice, with quotes around the cell`
+			if errors.Is(broken.Err, csv.ErrQuote) {
+				why = `a quote opens the cell and is not closed before the next separator; write quotes within cells twice`
+			}
+			in.reject(t.lines+broken.StartLine, strings.Join(cells, " "), why)
+			continue
+		case err != nil:
+			return 0, nil, err
+		}
+		line, _ := t.csv.FieldPos(0)
+		return t.lines + line, cells, nil
+	}
+}
+
+// findHeader reads the first row. A table without names in it has two columns.
+func (t *table) findHeader(in *intake) error {
+	row, cells, err := t.next(in)
+	if err != nil {
+		return err
+	}
+	h := parseHeader(cells)
+	switch {
+	case h.question() >= 0 && h.answer() >= 0, h.of("knowledge_point_id") >= 0:
+		t.header = h
+		return nil
+	case h.question() >= 0:
+		return unreadable("it has a column for questions but none for answers; call one \"answer\"")
+	case h.answer() >= 0:
+		return unreadable("it has a column for answers but none for questions; call one \"question\"")
+	case len(cells) != 2:
+		return unreadable("it has %d columns and no row with their names; begin it with a row such as question,answer,deck,tags", len(cells))
+	}
+	t.header, t.first, t.row = header{"question", "answer"}, cells, row
+	return nil
+}
+
+func (in *intake) readCSV(r io.ReaderAt, size int64) error {
+	t, err := newTable(in, r, size)
+	if err != nil {
+		return err
+	}
+	convert := t.ankiItem
+	if !t.anki.is {
+		switch err := t.findHeader(in); {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+		convert = t.item
+	}
+	for {
+		row, cells, err := t.next(in)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if blank(cells) {
+			continue
+		}
+		if err := in.item(row, convert(in, row, cells)); err != nil {
+			return err
+		}
+	}
+}
+
+func blank(cells []string) bool {
+	return !slices.ContainsFunc(cells, func(c string) bool { return strings.TrimSpace(c) != "" })
+}
+
+// item makes an item of a row. Columns about the schedule are there to look at
+// and not read.
+func (t *table) item(in *intake, row int, cells []string) Item {
+	get := func(name string) string { return unguard(t.header.cell(cells, name)) }
+	it := Item{ID: strings.TrimSpace(get("id")), Origin: get("origin"), Kin: get("kin"), Deck: get("deck"), Question: get("question"), Answer: get("answer"),
+		Tags: splitTags(get("tags")), InPlan: !isNo(get("in_plan")), Suspended: isYes(get("suspended"))}
+	var ok bool
+	if it.Created, ok = parseTime(get("created_at"), in.o.Zone); !ok {
+		in.reject(row, get("created_at"), "created_at is no time such as 2026-11-21T07:35:00Z; only the time was left out")
+	}
+	if it.Updated, ok = parseTime(get("updated_at"), in.o.Zone); !ok {
+		in.reject(row, get("updated_at"), "updated_at is no time such as 2026-11-21T07:35:00Z; only the time was left out")
+	}
+	return it
+}
+
+// ankiItem makes an item of a row of Anki's text export: what is no special column
+// is the question first, and then the answer.
+func (t *table) ankiItem(_ *intake, _ int, cells []string) Item {
+	a := &t.anki
+	it := Item{Deck: a.deck, Tags: slices.Clone(a.tags), InPlan: true}
+	var rest []string
+	first := true
+	for i, cell := range cells {
+		switch i + 1 {
+		case a.guid:
+			it.Origin = "anki:" + cell + ":0"
+			continue
+		case a.deckAt:
+			it.Deck = cell
+			continue
+		case a.tagsAt:
+			it.Tags = append(it.Tags, strings.Fields(cell)...)
+			continue
+		case a.noteType:
+			continue
+		}
+		if a.html {
+			cell = apkg.Text(cell)
+		}
+		switch cell = strings.TrimSpace(cell); {
+		case first:
+			it.Question, first = cell, false
+		case cell != "":
+			rest = append(rest, cell)
+		}
+	}
+	it.Answer = strings.Join(rest, "\n\n")
+	return it
+}
+
+func isYes(s string) bool {
+	switch strings.ToLower(strings.TrimSpace(s)) {
+	case "true", "t", "yes", "y", "1", "是":
+		return true
+	}
+	return false
+}
+
+func isNo(s string) bool {
+	switch strings.ToLower(strings.TrimSpace(s)) {
+	case "false", "f", "no", "n", "0", "否":
+		return true
+	}
+	return false
+}
+
+// splitTags splits at commas, or at spaces where there is no comma. A backslash
+// takes the meaning of a comma away.
+func splitTags(s string) []string {
+	if !strings.ContainsAny(s, ",，、;；") {
+		return strings.Fields(s)
+	}
+	cut := ","
+	if !strings.Contains(s, cut) {
+		cut = "，、;；"
+	}
+	var tags []string
+	var tag strings.Builder
+	escaped := false
+	for _, r := range s {
+		switch {
+		case escaped:
+			if r != ',' && r != '\\' {
+				tag.WriteByte('\\')
+			}
+			tag.WriteRune(r)
+			escaped = false
+		case r == '\\':
+			escaped = true
+		case strings.ContainsRune(cut, r):
+			tags = append(tags, tag.String())
+			tag.Reset()
+		default:
+			tag.WriteRune(r)
+		}
+	}
+	if escaped {
+		tag.WriteByte('\\')
+	}
+	return append(tags, tag.String())
+}
+
+// joinTags is the reverse. A single tag that would be split gets a comma after it.
+func joinTags(tags []string) string {
+	escape := strings.NewReplacer(`\`, `\\`, `,`, `\,`)
+	list := make([]string, len(tags))
+	for i, t := range tags {
+		list[i] = escape.Replace(t)
+	}
+	s := strings.Join(list, ",")
+	if len(tags) == 1 && (s != tags[0] || strings.ContainsAny(s, " ,，、;；\t\n")) {
+		s += ","
+	}
+	return s
+}
+
+// guard keeps spreadsheets from running a cell as a formula: what begins with
+// = + - @ gets an apostrophe in front, which spreadsheets take for “this is text”.
+// Apostrophes before such a character are told apart by one more.
+func guard(s string) string {
+	if formula(s) {
+		return "'" + s
+	}
+	return s
+}
+
+// unguard is the reverse.
+func unguard(s string) string {
+	if strings.HasPrefix(s, "'") && formula(s) {
+		return s[1:]
+	}
+	return s
+}
+
+func formula(s string) bool {
+	s = strings.TrimLeft(s, "'")
+	for _, start := range []string{"=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠"} {
+		if strings.HasPrefix(s, start) {
+			return true
+		}
+	}
+	return false
+}

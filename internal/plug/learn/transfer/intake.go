@@ -1,0 +1,218 @@
+package transfer
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"patchbay/internal/store"
+)
+
+// intake is what all readers share: it checks items, counts them and hands them
+// over, and collects what is bad.
+type intake struct {
+	ctx    context.Context
+	o      ReadOptions
+	format string
+	each   func(Item) error
+	bad    []Bad
+	count  int
+}
+
+// reject notes something that is left out.
+func (in *intake) reject(row int, what, why string) {
+	switch {
+	case len(in.bad) < MaxBad-1:
+		in.bad = append(in.bad, Bad{row, shorten(what), why})
+	case len(in.bad) == MaxBad-1:
+		in.bad = append(in.bad, Bad{row, "", "there is more that cannot be read; this list ends here"})
+	}
+}
+
+// item checks and hands over an item.
+func (in *intake) item(row int, it Item) error {
+	if err := in.ctx.Err(); err != nil {
+		return err
+	}
+	it.Question, it.Answer = clean(it.Question), clean(it.Answer)
+	if in.format != JSON {
+		it.Question, it.Answer = strings.TrimSpace(unixLines(it.Question)), strings.TrimSpace(unixLines(it.Answer))
+	}
+	onlySittings := in.format == Rows && it.Question == "" && it.ID != "" && len(it.Sittings) > 0
+	if why := unfit(it); why != "" && !onlySittings {
+		in.reject(row, it.Question, why)
+		return nil
+	}
+	if it.Tags = cleanTags(it.Tags); len(it.Tags) > MaxTags {
+		in.reject(row, it.Question, "it has more than 100 tags")
+		return nil
+	}
+	if it.Deck = cleanDeck(it.Deck); it.Deck == "" {
+		it.Deck = cleanDeck(in.o.Deck)
+	}
+	it.Origin, it.Kin = cut(clean(it.Origin), MaxName), cut(clean(it.Kin), MaxName)
+	if it.ID != "" {
+		id, err := uuid.Parse(it.ID)
+		if err != nil {
+			if it.Origin == "" {
+				it.Origin = cut(in.format+":"+clean(it.ID), MaxName)
+			}
+			it.ID = ""
+		} else {
+			it.ID = id.String()
+		}
+	}
+	if in.count++; in.count > in.o.MaxItems {
+		return &TooManyError{in.o.MaxItems}
+	}
+	return in.each(it)
+}
+
+func unfit(it Item) string {
+	switch {
+	case strings.TrimSpace(it.Question) == "" && strings.TrimSpace(it.Answer) == "":
+		return "question and answer are empty"
+	case strings.TrimSpace(it.Question) == "":
+		return "the question is empty"
+	case strings.TrimSpace(it.Answer) == "":
+		return "the answer is empty"
+	case len(it.Question) > MaxText:
+		return "the question is longer than 1 MiB"
+	case len(it.Answer) > MaxText:
+		return "the answer is longer than 1 MiB"
+	}
+	return ""
+}
+
+// clean drops what no database takes: NUL, and bytes that are no UTF-8.
+func clean(s string) string {
+	if strings.IndexByte(s, 0) >= 0 {
+		s = strings.ReplaceAll(s, "\x00", "")
+	}
+	return strings.ToValidUTF8(s, "\ufffd")
+}
+
+func unixLines(s string) string {
+	if strings.IndexByte(s, '\r') < 0 {
+		return s
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")
+}
+
+// cleanTags trims, sorts and drops tags that are empty, double or too long.
+func cleanTags(tags []string) []string {
+	var list []string
+	for _, t := range tags {
+		t = strings.TrimLeft(strings.Join(strings.Fields(clean(t)), " "), "# ")
+		if t != "" && len(t) <= MaxTag {
+			list = append(list, t)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// cleanDeck trims the levels of a deck's name and drops empty ones.
+func cleanDeck(name string) string {
+	var levels []string
+	for level := range strings.SplitSeq(clean(name), "::") {
+		if level = strings.Join(strings.Fields(level), " "); level != "" {
+			levels = append(levels, level)
+		}
+	}
+	return cut(strings.Join(levels, "::"), MaxName)
+}
+
+// shorten makes a line of the beginning of a text.
+func shorten(s string) string {
+	const length = 60
+	s = strings.Join(strings.Fields(clean(cut(s, 4*length))), " ")
+	if short := cut(s, length); len(short) < len(s) {
+		return short + "…"
+	}
+	return s
+}
+
+// cut shortens s to at most n bytes, at a border between characters.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// day is the learner's date at a moment.
+func (o ReadOptions) day(t time.Time) store.Day { return dayOf(t, o.Zone, o.DayStart) }
+
+func dayOf(t time.Time, zone *time.Location, start time.Duration) store.Day {
+	if zone == nil {
+		zone = time.UTC
+	}
+	return store.DateOf(t.In(zone).Add(-start))
+}
+
+// elapsed fills in how many of the learner's days lie between reviews.
+func (o ReadOptions) elapsed(history []store.LogEntry) {
+	for i := 1; i < len(history); i++ {
+		history[i].Elapsed = max(int(o.day(history[i].At)-o.day(history[i-1].At)), 0)
+	}
+}
+
+// Layouts of times, as programs write them and spreadsheets rewrite them.
+var layouts = []string{
+	time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999Z07", "2006-01-02T15:04:05.999999999",
+	"2006-01-02 15:04:05.999999999", "2006-01-02 15:04", time.DateOnly, "2006/1/2 15:04:05", "2006/1/2 15:04", "2006/1/2",
+}
+
+// parseTime reads a time; empty is the zero time.
+func parseTime(s string, zone *time.Location) (t time.Time, ok bool) {
+	s = strings.TrimSpace(s)
+	if s == "" {
+		return t, true
+	}
+	if zone == nil {
+		zone = time.UTC
+	}
+	for _, layout := range layouts {
+		if t, err := time.ParseInLocation(layout, s, zone); err == nil {
+			return t.UTC(), t.Year() > 0 && t.Year() < 10000
+		}
+	}
+	return t, false
+}
+
+// progress is a reader that reports how far it is.
+type progress struct {
+	r           io.Reader
+	in          *intake
+	done, total int64
+	told        int64
+}
+
+// progressEvery is how many bytes pass between two reports.
+const progressEvery = 1 << 20
+
+func (in *intake) reader(r io.ReaderAt, size int64) io.Reader {
+	return &progress{r: io.NewSectionReader(r, 0, size), in: in, total: size}
+}
+
+func (p *progress) Read(b []byte) (int, error) {
+	if err := p.in.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := p.r.Read(b)
+	p.done += int64(n)
+	if report := p.in.o.Progress; report != nil && (p.done-p.told >= progressEvery || err == io.EOF && p.told < p.done) {
+		p.told = p.done
+		report(int(p.done), int(p.total))
+	}
+	return n, err
+}

@@ -1,0 +1,358 @@
+package transfer
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"patchbay/internal/store"
+)
+
+// jsonVersion is the value of "patchbay_learn" in our files. Readers refuse later
+// ones.
+const jsonVersion = 1
+
+// jsonPoint is an item in our JSON, and, with the first four fields alone, in
+// anybody's.
+type jsonPoint struct {
+	Question  *string       `json:"question"`
+	Answer    *string       `json:"answer"`
+	Deck      string        `json:"deck,omitempty"`
+	Tags      words         `json:"tags,omitempty"`
+	ID        string        `json:"id,omitempty"`
+	Origin    string        `json:"origin,omitempty"`
+	Kin       string        `json:"kin,omitempty"`
+	Created   time.Time     `json:"created_at,omitzero"`
+	Updated   time.Time     `json:"updated_at,omitzero"`
+	InPlan    *bool         `json:"in_plan,omitempty"` // missing: true
+	Suspended bool          `json:"suspended,omitempty"`
+	Card      *store.Card   `json:"card,omitempty"`
+	History   []jsonReview  `json:"history,omitempty"`
+	Sittings  []jsonSitting `json:"sittings,omitempty"`
+}
+
+type jsonReview struct {
+	ID      string      `json:"id,omitempty"`
+	Kind    string      `json:"kind"`
+	At      time.Time   `json:"at"`
+	Grade   store.Grade `json:"grade,omitempty"` // 0 not judged, 1 again, 2 hard, 3 good, 4 easy
+	Took    span        `json:"took,omitempty"`
+	Recall  string      `json:"recall_text,omitempty"`
+	Score   *int        `json:"score,omitempty"` // missing: not judged
+	Elapsed int         `json:"elapsed_days,omitempty"`
+}
+
+type jsonSitting struct {
+	ID        string    `json:"id,omitempty"`
+	Day       store.Day `json:"review_date"`
+	Number    int       `json:"review_number"`
+	Completed time.Time `json:"completed_at,omitzero"`
+	Created   time.Time `json:"created_at,omitzero"`
+	Recall    string    `json:"recall_text,omitempty"`
+}
+
+// words is an array of strings, or one string with spaces or commas between.
+type words []string
+
+func (w *words) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '"' {
+		var s string
+		err := json.Unmarshal(b, &s)
+		*w = splitTags(s)
+		return err
+	}
+	return json.Unmarshal(b, (*[]string)(w))
+}
+
+// span is a duration such as "1.5s".
+type span time.Duration
+
+func (s span) MarshalText() ([]byte, error) { return []byte(time.Duration(s).String()), nil }
+
+func (s *span) UnmarshalText(b []byte) error {
+	d, err := time.ParseDuration(string(b))
+	*s = span(d)
+	return err
+}
+
+func (in *intake) readJSON(r io.ReaderAt, size int64) error {
+	s := newJSONStream(in, r, size)
+	if array, err := s.open(); err != nil {
+		return err
+	} else if array {
+		return s.array(in.jsonPoint)
+	}
+	points := false
+	err := s.object(func(key string) error {
+		switch key {
+		case "patchbay_learn":
+			var version int
+			if err := s.value(&version); err != nil {
+				return err
+			}
+			if version > jsonVersion {
+				return unreadable("a later version of this program wrote it; update this one")
+			}
+		case "decks":
+			return s.listed(in.jsonDeck)
+		case "points":
+			points = true
+			return s.listed(in.jsonPoint)
+		default:
+			return s.skip()
+		}
+		return nil
+	})
+	if err == nil && !points {
+		return unreadable(`it has no "points"; items are {"points": [{"question": "…", "answer": "…"}]}, or that array alone`)
+	}
+	return err
+}
+
+func (in *intake) jsonDeck(row int, raw []byte) error {
+	var d Deck
+	if err := json.Unmarshal(raw, &d); err != nil {
+		in.reject(row, string(raw), "the deck "+jsonFault(err))
+		return nil
+	}
+	if d.Name = cleanDeck(d.Name); d.Name == "" || in.o.Decks == nil {
+		return nil
+	}
+	return in.o.Decks(d)
+}
+
+func (in *intake) jsonPoint(row int, raw []byte) error {
+	var p jsonPoint
+	if err := json.Unmarshal(raw, &p); err != nil {
+		in.reject(row, string(raw), jsonFault(err))
+		return nil
+	}
+	if p.Question == nil || p.Answer == nil {
+		in.reject(row, string(raw), `it needs "question" and "answer"`)
+		return nil
+	}
+	return in.item(row, p.item())
+}
+
+func (p *jsonPoint) item() Item {
+	it := Item{ID: p.ID, Origin: p.Origin, Kin: p.Kin, Deck: p.Deck, Question: *p.Question, Answer: *p.Answer, Tags: p.Tags,
+		Created: p.Created, Updated: p.Updated, InPlan: p.InPlan == nil || *p.InPlan, Suspended: p.Suspended, Card: p.Card}
+	for _, r := range p.History {
+		e := store.LogEntry{ID: r.ID, Kind: r.Kind, At: r.At, Grade: r.Grade, Took: time.Duration(r.Took), Recall: r.Recall, Score: -1, Elapsed: r.Elapsed}
+		if r.Score != nil {
+			e.Score = *r.Score
+		}
+		if e.Kind == "" {
+			e.Kind = store.LogReview
+		}
+		it.History = append(it.History, e)
+	}
+	for _, s := range p.Sittings {
+		it.Sittings = append(it.Sittings, store.Sitting{ID: s.ID, Day: s.Day, Number: s.Number, Completed: s.Completed, Created: s.Created, Recall: s.Recall})
+	}
+	return it
+}
+
+// jsonFault says what is wrong with a record, in words without Go in them.
+func jsonFault(err error) string {
+	var kind *json.UnmarshalTypeError
+	if errors.As(err, &kind) {
+		if kind.Field == "" {
+			return "should be an object such as {\"question\": \"…\", \"answer\": \"…\"} and is a " + kind.Value
+		}
+		return "the field " + kind.Field + " cannot be a " + kind.Value
+	}
+	return strings.TrimPrefix(err.Error(), "json: ")
+}
+
+// jsonStream reads a large document one element at a time.
+type jsonStream struct {
+	dec *json.Decoder
+}
+
+func newJSONStream(in *intake, r io.ReaderAt, size int64) *jsonStream {
+	b := bufio.NewReaderSize(in.reader(r, size), 64<<10)
+	if start, _ := b.Peek(len(byteOrderMark)); bytes.Equal(start, byteOrderMark) {
+		_, _ = b.Discard(len(byteOrderMark))
+	}
+	return &jsonStream{dec: json.NewDecoder(b)}
+}
+
+// fault wraps an error of the decoder, which is the file's unless something else
+// failed.
+func (s *jsonStream) fault(err error) error {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+		return unreadable("it ends in the middle; was it copied whole?")
+	case errors.As(err, &syntax):
+		return unreadable("it is no valid JSON at byte %d: %s", s.dec.InputOffset(), syntax.Error())
+	case errors.As(err, &kind):
+		return unreadable("at byte %d there is a %s in a place where it cannot be", s.dec.InputOffset(), kind.Value)
+	}
+	return err
+}
+
+// open reads the first brace or bracket.
+func (s *jsonStream) open() (array bool, err error) {
+	token, err := s.dec.Token()
+	switch {
+	case err != nil:
+		return false, s.fault(err)
+	case token == json.Delim('['):
+		return true, nil
+	case token == json.Delim('{'):
+		return false, nil
+	}
+	return false, unreadable("it is neither a JSON object nor an array")
+}
+
+// object calls f for each key of an object that is open; f reads the value.
+func (s *jsonStream) object(f func(key string) error) error {
+	for {
+		token, err := s.dec.Token()
+		if err != nil {
+			return s.fault(err)
+		}
+		key, ok := token.(string)
+		if !ok { // the closing brace
+			return nil
+		}
+		if err := f(key); err != nil {
+			return err
+		}
+	}
+}
+
+// array calls f for each element of an array that is open.
+func (s *jsonStream) array(f func(row int, raw []byte) error) error {
+	for row := 1; s.dec.More(); row++ {
+		var raw json.RawMessage
+		if err := s.dec.Decode(&raw); err != nil {
+			return s.fault(err)
+		}
+		if err := f(row, raw); err != nil {
+			return err
+		}
+	}
+	if _, err := s.dec.Token(); err != nil {
+		return s.fault(err)
+	}
+	return nil
+}
+
+// listed is array for a value that should be one. null is an empty one.
+func (s *jsonStream) listed(f func(row int, raw []byte) error) error {
+	token, err := s.dec.Token()
+	switch {
+	case err != nil:
+		return s.fault(err)
+	case token == nil:
+		return nil
+	case token != json.Delim('['):
+		return unreadable("at byte %d an array should begin", s.dec.InputOffset())
+	}
+	return s.array(f)
+}
+
+func (s *jsonStream) value(v any) error {
+	if err := s.dec.Decode(v); err != nil {
+		return s.fault(err)
+	}
+	return nil
+}
+
+// skip passes over a value without holding it.
+func (s *jsonStream) skip() error {
+	depth := 0
+	for {
+		token, err := s.dec.Token()
+		if err != nil {
+			return s.fault(err)
+		}
+		switch token {
+		case json.Delim('['), json.Delim('{'):
+			depth++
+		case json.Delim(']'), json.Delim('}'):
+			depth--
+		}
+		if depth == 0 {
+			return nil
+		}
+	}
+}
+
+// jsonWriter writes one point a line.
+type jsonWriter struct {
+	b     *bufio.Writer
+	count int
+	err   error
+}
+
+func newJSONWriter(w io.Writer, o WriteOptions) *jsonWriter {
+	j := &jsonWriter{b: bufio.NewWriter(w)}
+	decks := o.Decks
+	if decks == nil {
+		decks = []Deck{}
+	}
+	j.put("{\"patchbay_learn\": 1,\n\"exported_at\": ")
+	j.marshal(o.Now.UTC().Truncate(time.Second))
+	j.put(",\n\"decks\": ")
+	j.marshal(decks)
+	j.put(",\n\"points\": [")
+	return j
+}
+
+func (j *jsonWriter) put(s string) {
+	if j.err == nil {
+		_, j.err = j.b.WriteString(s)
+	}
+}
+
+func (j *jsonWriter) marshal(v any) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil && j.err == nil {
+		j.err = err
+	}
+	j.put(strings.TrimSuffix(buf.String(), "\n"))
+}
+
+func (j *jsonWriter) Write(it Item) error {
+	if j.count++; j.count > 1 {
+		j.put(",")
+	}
+	j.put("\n")
+	j.marshal(pointOf(it))
+	return j.err
+}
+
+func pointOf(it Item) *jsonPoint {
+	p := &jsonPoint{ID: it.ID, Origin: it.Origin, Kin: it.Kin, Deck: it.Deck, Question: &it.Question, Answer: &it.Answer, Tags: it.Tags,
+		Created: it.Created.UTC(), Updated: it.Updated.UTC(), InPlan: &it.InPlan, Suspended: it.Suspended, Card: it.Card}
+	for _, e := range it.History {
+		r := jsonReview{ID: e.ID, Kind: e.Kind, At: e.At.UTC(), Grade: e.Grade, Took: span(e.Took), Recall: e.Recall, Elapsed: e.Elapsed}
+		if e.Score >= 0 {
+			r.Score = &e.Score
+		}
+		p.History = append(p.History, r)
+	}
+	for _, s := range it.Sittings {
+		p.Sittings = append(p.Sittings, jsonSitting{ID: s.ID, Day: s.Day, Number: s.Number, Completed: s.Completed.UTC(), Created: s.Created.UTC(), Recall: s.Recall})
+	}
+	return p
+}
+
+func (j *jsonWriter) Close() error {
+	j.put("\n]}\n")
+	if j.err == nil {
+		j.err = j.b.Flush()
+	}
+	return j.err
+}
