@@ -36,6 +36,7 @@ type options struct {
 	calls  int
 	only   string
 	json   bool
+	data   string
 }
 
 func main() {
@@ -56,6 +57,7 @@ func parse() (o options, err error) {
 	dbs := flag.String("db", "sqlite,postgres", "databases")
 	flag.IntVar(&o.calls, "calls", 200, "calls of each tool")
 	flag.StringVar(&o.only, "only", "", "measure this tool alone")
+	flag.StringVar(&o.data, "data", "", "keep the SQLite database in this folder, and use it again if it is there; one number of points only")
 	flag.BoolVar(&o.json, "json", false, "one line of JSON for each tool")
 	flag.Parse()
 	o.dbs = strings.Split(*dbs, ",")
@@ -114,7 +116,7 @@ type line struct {
 
 func measure(ctx context.Context, o options, db, url string, n int) error {
 	began := time.Now()
-	s, err := start(ctx, url, n)
+	s, err := start(ctx, url, o.data, n)
 	if err != nil {
 		return err
 	}

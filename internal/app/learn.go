@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -25,7 +26,7 @@ import (
 
 // LearnOptions are the options of Learn as they are configured, without a model.
 func LearnOptions(b *Base, log *slog.Logger) (learn.Options, error) {
-	o := learn.Options{Store: b.Store, Logger: log}
+	o := learn.Options{Store: b.Store, Logger: log, Zone: localZone()}
 	c := b.Config.Learn
 	if zone, err := time.LoadLocation(c.TimeZone); err == nil && c.TimeZone != "" {
 		o.Zone = zone
@@ -38,6 +39,24 @@ func LearnOptions(b *Base, log *slog.Logger) (learn.Options, error) {
 		o.Embedder = client
 	}
 	return o, nil
+}
+
+// localZone is where the server is, with the zone's name if that can be found out,
+// since people and the review log want to know it.
+func localZone() *time.Location {
+	name := os.Getenv("TZ")
+	if name == "" {
+		if path, err := filepath.EvalSymlinks("/etc/localtime"); err == nil {
+			_, name, _ = strings.Cut(path, "zoneinfo/")
+		}
+	}
+	if zone, err := time.LoadLocation(strings.TrimPrefix(name, ":")); err == nil && name != "" {
+		return zone
+	}
+	if time.Now().Location() == time.UTC || time.Local.String() == "UTC" {
+		return time.UTC
+	}
+	return time.Local
 }
 
 // modelOn lets Learn ask a person's bots.

@@ -87,7 +87,8 @@ func hear(text string) *heard {
 func compare(in Recall, strictness string) *Judgement {
 	t := grades(strictness)
 	question, recall := hear(in.Question), hear(in.Recall)
-	share, brief := said(in.Answer, question, recall), len(folded(in.Answer)) <= shortAnswer
+	brief := len(folded(in.Answer)) <= shortAnswer
+	share := said(in.Answer, question, recall, brief)
 	score := int(math.Round(100 * math.Pow(share, 0.75)))
 	verdict := sayShare.In(in.Lang, int(math.Round(100*share)))
 	if brief && hear(in.Answer).not != recall.not {
@@ -99,7 +100,7 @@ func compare(in Recall, strictness string) *Judgement {
 	grade := min(t.grade(score), store.Good)
 	j := &Judgement{Score: score, Grade: GradeName(grade), Right: []string{}, Missing: []string{}, Wrong: []string{}, Verdict: verdict, By: ByComparison}
 	for _, c := range clauses(in.Answer) {
-		if len(j.Right) < maxQuoted && grade > store.Again && said(c, question, recall) >= saidWell && recall.has(numbers(c, false)) {
+		if len(j.Right) < maxQuoted && grade > store.Again && said(c, question, recall, brief) >= saidWell && recall.has(numbers(c, false)) {
 			j.Right = append(j.Right, short(c, maxQuote))
 		}
 	}
@@ -113,14 +114,15 @@ func compare(in Recall, strictness string) *Judgement {
 		if !recall.has(numbers(clause, false)) {
 			return 0
 		}
-		return said(clause, question, recall)
+		return said(clause, question, recall, brief)
 	})
 	j.Analysis = j.analysis(in.Lang)
 	return j
 }
 
-// said is the share of a text that was said, from 0 to 1.
-func said(text string, question, recall *heard) float64 {
+// said is the share of a text that was said, from 0 to 1. Spelled compares the
+// letters too, which takes long and is for short texts.
+func said(text string, question, recall *heard, spelled bool) float64 {
 	text = inDigits(text)
 	var have, all float64
 	each := map[string]bool{}
@@ -143,8 +145,8 @@ func said(text string, question, recall *heard) float64 {
 	} else if text = strings.TrimSpace(text); text != "" && strings.Contains(recall.raw, text) {
 		share = 1
 	}
-	if letters := folded(text); len(letters) <= shortAnswer {
-		share = max(share, alike(letters, recall.letters))
+	if spelled {
+		share = max(share, alike(folded(text), recall.letters))
 	}
 	return share
 }

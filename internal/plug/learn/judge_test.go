@@ -276,6 +276,18 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// The longest answers and recalls are compared in no time.
+func TestCompareLong(t *testing.T) {
+	for _, unit := range []string{"a. ", "甲。", "一", "12 ", "word, ", "{", "不\n"} {
+		long := strings.Repeat(unit, MaxText/len(unit))
+		began := time.Now()
+		compare(Recall{Question: long, Answer: long, Recall: long}, "")
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("%q takes %v", unit, took)
+		}
+	}
+}
+
 func TestNumbers(t *testing.T) {
 	for text, want := range map[string]string{
 		"1,000.50 和 3.14": "1000.5 3.14", "００７": "7", "一九四九年": "1949", "二百零六": "206", "十二": "12", "三万五千": "35000", "一亿两千万": "120000000",

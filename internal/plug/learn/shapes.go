@@ -118,9 +118,13 @@ func sittingOf(p *store.Point, s *store.Sitting) sittingRow {
 // same for programs as an object, and a remark for the model, if there is one.
 func result(shown any, structured any, note string) *tool.Result {
 	text := pretty(shown)
-	blocks := []map[string]string{{"type": "text", "text": text}}
+	type block struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	blocks := []block{{"text", text}}
 	if note != "" {
-		blocks = append(blocks, map[string]string{"type": "text", "text": note})
+		blocks = append(blocks, block{"text", note})
 	}
 	return &tool.Result{Content: compact(blocks), Structured: compact(structured)}
 }

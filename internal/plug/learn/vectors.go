@@ -251,7 +251,9 @@ func (s *Service) queryVector(ctx context.Context, query string) ([]int8, error)
 		err = fmt.Errorf("%d vectors for one text", len(got))
 	}
 	if err != nil {
-		if ctx.Err() == nil { // and not because the searcher went away
+		// Neither a searcher who goes away nor a query that is refused says anything
+		// about the next one.
+		if ctx.Err() == nil && !refused(err) {
 			v.mu.Lock()
 			v.rest = s.Now().Add(restTime)
 			v.mu.Unlock()

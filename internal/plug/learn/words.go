@@ -26,7 +26,7 @@ const (
 	// perTerm is how many points one word of a question brings in.
 	perTerm = 100
 	// maxTogether is how many frequent words are looked for together.
-	maxTogether = 4
+	maxTogether = 2
 	// maxRanked is how many of the points that were brought in are read and ranked,
 	// by their first rankedBytes.
 	maxRanked   = 100
@@ -49,6 +49,7 @@ func Words(question, answer string, tags ...string) []string {
 		cut(text, func(run []rune, dense bool) {
 			if !dense {
 				add(plain(run))
+				add(plain(root(run)))
 				return
 			}
 			for i := range run {
@@ -61,18 +62,19 @@ func Words(question, answer string, tags ...string) []string {
 	return out
 }
 
-// terms are what is looked for when somebody searches for a text. They end in * if
-// longer words are meant too.
+// terms are what is looked for when somebody searches for a text. The last word may
+// be the beginning of one, as somebody types it, and ends in * then.
 func terms(query string) []string {
 	var out []string
+	last := ""
 	cut(query, func(run []rune, dense bool) {
+		last = ""
 		switch {
 		case !dense:
-			word := plain(run)
+			out = append(out, plain(root(run)))
 			if len(run) >= 3 {
-				word += "*"
+				last = plain(run) + "*"
 			}
-			out = append(out, word)
 		case len(run) == 1:
 			out = append(out, encoded(run)+"*")
 		default:
@@ -81,8 +83,32 @@ func terms(query string) []string {
 			}
 		}
 	})
+	if last != "" {
+		out[len(out)-1] = last
+	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// root takes the commonest endings off an English word, so that "intervals" finds
+// "interval". It need not be right, only the same for all forms of a word.
+func root(run []rune) []rune {
+	for _, r := range run {
+		if r < 'a' || r > 'z' {
+			return run
+		}
+	}
+	word := string(run)
+	for _, ending := range []struct{ from, to string }{{"ies", "y"}, {"sses", "ss"}, {"ing", ""}, {"ed", ""}, {"es", ""}, {"s", ""}, {"ly", ""}} {
+		if head, ok := strings.CutSuffix(word, ending.from); ok && len(head) >= 4 && !strings.HasSuffix(head, "s") {
+			word = head + ending.to
+			break
+		}
+	}
+	if head, ok := strings.CutSuffix(word, "e"); ok && len(head) >= 4 {
+		word = head
+	}
+	return []rune(word)
 }
 
 // dense says whether a character is of a script without spaces between words.

@@ -135,7 +135,7 @@ func (q *Quiz) continues(s *state, turn *talk.Turn) bool {
 		return v != unsaid || c == noise && len(turn.Images()) == 0
 	case over:
 		c, _ := h.order(true)
-		return c == change || c == undo
+		return c == change || c == undo || c == stop
 	}
 	return false
 }

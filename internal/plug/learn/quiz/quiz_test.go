@@ -264,15 +264,17 @@ func TestCommandsInAReview(t *testing.T) {
 		// Who says that they know it sees the answer first.
 		r.hears("I remember", "Answer: a3\nHow well")
 		r.hears("um", "q3?\nHow well")
-		r.hears("RIGHT", "Right, but you saw the answer: hard.\nQuestion 4")
+		r.hears("it is RIGHT", "Right, but you saw the answer: hard.\nQuestion 4")
 		if got := r.reviews(ids[2]); got[0].Grade != store.Hard {
 			t.Fatalf("the log: %+v", got)
 		}
-		r.hears("I don't know", "Answer: a4\n")
+		r.hears("I don't know", "Answer: a4\nAll done! 3 reviewed, 1 forgotten.\n1 were skipped.")
 		r.hears("stop", "Stopped. 3 reviewed, 1 forgotten, ", " left.")
 		r.hears("change it to good", "Changed to good.")
-		if got := r.reviews(ids[3]); got[len(got)-1].Grade != store.Good && got[0].Grade != store.Good {
-			t.Fatalf("the log: %+v", got)
+		last, err := r.db.Learn.LastReview(ctx, "ada")
+		r.must(err)
+		if last.Grade != store.Good || !strings.HasSuffix(last.ID, "/1") || r.reps(ids[3]) != 1 {
+			t.Fatalf("the last review: %+v", last)
 		}
 		r.hears("the weather", toBot)
 		r.hears("undo", "Undone.\nQuestion ", "q4?")

@@ -180,6 +180,8 @@ func (t *turned) review(ctx context.Context) error {
 		return t.regrade(ctx, g)
 	case c == undo:
 		return t.takeBack(ctx)
+	case c == stop:
+		return t.stop(ctx)
 	case !s.reviewing():
 		t.reply.say(sayOver.In(t.lang))
 		return nil
@@ -196,8 +198,6 @@ func (t *turned) review(ctx context.Context) error {
 		return t.next(ctx)
 	case show:
 		return t.reveal(ctx)
-	case stop:
-		return t.stop(ctx)
 	case repeat:
 		return t.repeat(ctx)
 	case count:

@@ -38,7 +38,7 @@ const (
 	// maxWork bounds the bytes of fields that go through templates, of one card and
 	// of all: templates can ask for a field any number of times, and any number of
 	// cards for one note. 4 GiB take minutes.
-	maxWork, maxAllWork = 64 << 20, 4 << 30
+	maxWork, maxAllWork = 16 << 20, 4 << 30
 	// maxTypes bounds note types, decks and templates of a type.
 	maxTypes = 20_000
 	// maxReviews bounds the history of one card.

@@ -127,7 +127,7 @@ func TestPeerReadsOurs(t *testing.T) {
 		t.Fatalf("decks are %v", got.Decks)
 	}
 	c := deck[0]
-	if c.Front != "a &lt;b&gt; &amp; c<br>two&nbsp; spaces" && c.Front != "a &lt;b&gt; &amp; c<br>two &nbsp;spaces" || c.Fields["Answer"] != "**bold**<br><br>- item" || c.Back != c.Fields["Answer"] {
+	if c.Front != "a &lt;b&gt; &amp; c<br>two &nbsp;spaces" || c.Fields["Answer"] != "**bold**<br><br>- item" || c.Back != c.Fields["Answer"] {
 		t.Errorf("the card says %q and %q", c.Front, c.Back)
 	}
 	if r := c.Raw; r.Type != 2 || r.Queue != 2 || r.Due != 10 || r.Ivl != 12 || r.Factor != 2500 || r.Reps != 3 || r.Lapses != 1 || !strings.Contains(r.Data, `"s":12.25,"d":5.5`) {

@@ -14,7 +14,8 @@ import (
 
 // Read calls each for every card of a package, in the order in which they were
 // made. Cards that cannot be told are given to o.Bad. Errors that wrap ErrBroken
-// are the file's fault; each's own error comes back as it is.
+// are the file's fault; each's own error comes back as it is. A hostile package
+// can keep it busy for minutes: ctx should have a deadline.
 func Read(ctx context.Context, r io.ReaderAt, size int64, o Options, each func(Card) error) error {
 	path, err := unpack(ctx, r, size, o.Temp)
 	if err != nil {
@@ -79,6 +80,9 @@ func (c *collection) cards(ctx context.Context, o Options, each func(Card) error
 		if err := rows.Scan(row.into()...); err != nil {
 			return c.broken(ctx, err)
 		}
+		if o.Progress != nil && (n%progressEvery == 0 || n == total) {
+			o.Progress(n, total)
+		}
 		reviews, err := log.of(row.id)
 		if err != nil {
 			return c.broken(ctx, err)
@@ -94,14 +98,12 @@ func (c *collection) cards(ctx context.Context, o Options, each func(Card) error
 			continue
 		}
 		card.Reviews = reviews
-		if n := len(reviews); n > 0 && card.LastReview.IsZero() {
+		// The log knows the moment to the millisecond, the card to the second.
+		if n := len(reviews); n > 0 && (card.LastReview.IsZero() || card.LastReview.Equal(reviews[n-1].At.Truncate(time.Second))) {
 			card.LastReview = reviews[n-1].At
 		}
 		if err := each(card); err != nil {
 			return err
-		}
-		if o.Progress != nil && (n%progressEvery == 0 || n == total) {
-			o.Progress(n, total)
 		}
 	}
 	if err := rows.Err(); err != nil {

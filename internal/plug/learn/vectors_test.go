@@ -1,0 +1,542 @@
+package learn
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"patchbay/internal/plug/learn/embed"
+	"patchbay/internal/store"
+	"patchbay/internal/store/storetest"
+)
+
+// embeddings is an embeddings API: words that begin alike point the same way, and
+// "poison" is refused.
+type embeddings struct {
+	url string
+
+	mu    sync.Mutex
+	down  bool
+	texts []string
+}
+
+func newEmbeddings(t *testing.T) *embeddings {
+	e := &embeddings{}
+	s := httptest.NewServer(http.HandlerFunc(e.serve))
+	t.Cleanup(s.Close)
+	e.url = s.URL + "/v1"
+	return e
+}
+
+const testDims = 64
+
+// direction of a text: each word, cut to five letters, adds a random one of its own.
+func direction(text string) []float32 {
+	out := make([]float32, testDims)
+	for w := range strings.FieldsSeq(strings.ToLower(text)) {
+		w = w[:min(len(w), 5)]
+		if w == "quest" || w == "answe" {
+			continue
+		}
+		h := fnv.New64a()
+		h.Write([]byte(w))
+		r := rand.New(rand.NewPCG(h.Sum64(), 1))
+		for i := range out {
+			out[i] += float32(r.NormFloat64())
+		}
+	}
+	return out
+}
+
+func (e *embeddings) serve(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Model string   `json:"model"`
+		Input []string `json:"input"`
+	}
+	_ = json.NewDecoder(r.Body).Decode(&in)
+	e.mu.Lock()
+	e.texts = append(e.texts, in.Input...)
+	down := e.down
+	e.mu.Unlock()
+	status := 0
+	switch {
+	case down:
+		status = http.StatusUnauthorized
+	case slices.ContainsFunc(in.Input, func(s string) bool { return strings.Contains(s, "poison") }):
+		status = http.StatusBadRequest
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if status != 0 {
+		w.WriteHeader(status)
+		fmt.Fprint(w, `{"error":{"message":"no","type":"invalid_request_error","param":null,"code":null}}`)
+		return
+	}
+	type item struct {
+		Object    string    `json:"object"`
+		Index     int       `json:"index"`
+		Embedding []float32 `json:"embedding"`
+	}
+	var data []item
+	for i, text := range in.Input {
+		data = append(data, item{"embedding", i, direction(text)})
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "data": data, "model": in.Model, "usage": map[string]int{"prompt_tokens": 1, "total_tokens": 1}})
+}
+
+// seen are the texts that were asked for since it was called last.
+func (e *embeddings) seen() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out := e.texts
+	e.texts = nil
+	return out
+}
+
+func (e *embeddings) set(down bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.down = down
+}
+
+// meaning is a service with an embedder, and a clock.
+func meaning(t *testing.T, o store.Options) (*Service, *embeddings, *time.Time) {
+	e := newEmbeddings(t)
+	c, err := embed.New(embed.Options{URL: e.url, Key: "k", Model: "m", Batch: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 3, 23, 12, 0, 0, 0, time.UTC)
+	return served(t, storetest.Open(t, o), Profile{}, Options{Embedder: c, Now: func() time.Time { return now }}), e, &now
+}
+
+func index(t *testing.T, s *Service) {
+	t.Helper()
+	if err := s.Index(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func near(t *testing.T, s *Service, query string) []int64 {
+	t.Helper()
+	got, err := s.searchMeaning(context.Background(), "ada", query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []int64
+	for _, r := range got {
+		out = append(out, r.number)
+	}
+	return out
+}
+
+func TestMeaning(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		s, e, now := meaning(t, o)
+		want := func(query string, numbers ...int64) {
+			t.Helper()
+			if got := near(t, s, query); !slices.Equal(got, numbers) {
+				t.Fatalf("%s: got %v, want %v", query, got, numbers)
+			}
+		}
+		want("photon")
+		if len(e.seen()) != 0 {
+			t.Error("a query was embedded that there is nothing to compare with")
+		}
+		p := noted(t, s, Draft{Question: "photography", Answer: "photons"}, Draft{Question: "gravity", Answer: "graviton"})
+		*now = now.Add(lookAgain)
+		index(t, s)
+		if got := e.seen(); !slices.Equal(got, []string{"Question: photography\n\nAnswer: photons", "Question: gravity\n\nAnswer: graviton"}) {
+			t.Fatalf("embedded %q", got)
+		}
+		index(t, s)
+		if got := e.seen(); len(got) != 0 {
+			t.Fatalf("embedded again %q", got)
+		}
+		want("photosphere", p[0].Number)
+		want("photosphere", p[0].Number)
+		want("gravitation", p[1].Number)
+		if got := e.seen(); len(got) != 2 {
+			t.Errorf("queries were embedded again: %q", got)
+		}
+		hits, err := s.Search(ctx, "ada", "photosphere", SearchFilter{})
+		if err != nil || len(hits) != 1 || hits[0].Question != "photography" {
+			t.Errorf("found %+v, %v", hits, err)
+		}
+		if got, err := s.searchMeaning(ctx, "bob", "photosphere"); len(got) != 0 || err != nil {
+			t.Errorf("somebody else finds %v, %v", got, err)
+		}
+
+		// What is added is found soon, what is changed too, and what is gone is not.
+		more := noted(t, s, Draft{Question: "photo", Answer: "photosynthesis"})
+		index(t, s)
+		*now = now.Add(lookAgain)
+		if got := near(t, s, "photosphere"); len(got) != 2 {
+			t.Fatalf("got %v", got)
+		}
+		text := "gravity"
+		if _, err := s.Update(ctx, "ada", more[0].ID, Edit{Question: &text, Answer: &text}); err != nil {
+			t.Fatal(err)
+		}
+		index(t, s) // drops the copy
+		want("photosphere", p[0].Number)
+		if err := s.Delete(ctx, "ada", p[0].ID); err != nil {
+			t.Fatal(err)
+		}
+		if hits, err = s.Search(ctx, "ada", "photosphere", SearchFilter{}); err != nil || len(hits) != 0 {
+			t.Errorf("found %+v, %v", hits, err)
+		}
+		if _, err := s.EmptyTrash(ctx); err != nil {
+			t.Fatal(err)
+		}
+		// Another instance writes a vector anew: the copy is read again in the end.
+		other := New(s.Options)
+		text = "photo"
+		if _, err := s.Update(ctx, "ada", p[1].ID, Edit{Question: &text, Answer: &text}); err != nil {
+			t.Fatal(err)
+		}
+		index(t, other)
+		*now = now.Add(readAgain)
+		if got := near(t, s, "gravitation"); !slices.Equal(got, []int64{more[0].Number}) {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+// A text that the model does not take keeps none of the others from having a
+// vector, and is not asked for again before it is changed.
+func TestPoison(t *testing.T) {
+	s, e, now := meaning(t, store.Options{Folder: t.TempDir()})
+	var drafts []Draft
+	for i := range 70 {
+		d := Draft{Question: fmt.Sprintf("word%d", i), Answer: "x"}
+		if i == 0 || i == 33 {
+			d.Answer = "poison"
+		}
+		drafts = append(drafts, d)
+	}
+	p := noted(t, s, drafts...)
+	index(t, s)
+	if n, _, err := s.Store.Learn.VectorCount(ctx, "ada", "m"); n != 70 || err != nil {
+		t.Fatalf("%d vectors, %v", n, err)
+	}
+	if got, err := s.searchMeaning(ctx, "ada", "poison"); len(got) != 0 || !refused(err) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got := near(t, s, "word33"); len(got) == 0 || slices.Contains(got, p[33].Number) {
+		t.Errorf("got %v", got)
+	}
+	e.seen()
+	index(t, s)
+	if got := e.seen(); len(got) != 0 {
+		t.Errorf("asked again for %q", got)
+	}
+	text := "photo"
+	if _, err := s.Update(ctx, "ada", p[33].ID, Edit{Question: &text, Answer: &text}); err != nil {
+		t.Fatal(err)
+	}
+	index(t, s)
+	*now = now.Add(lookAgain)
+	if got := near(t, s, "photon"); !slices.Equal(got, []int64{p[33].Number}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+// refusing refuses everything, as with a model's name that does not exist.
+type refusing struct{ Embedder }
+
+func (refusing) Model() string { return "x" }
+
+func (refusing) Embed(context.Context, []string) ([][]float32, error) {
+	return nil, fmt.Errorf("wrapped: %w", &embed.Error{Status: 400})
+}
+
+func TestIndexWhenAllIsRefused(t *testing.T) {
+	s := served(t, storetest.SQLite(t), Profile{}, Options{Embedder: refusing{}})
+	noted(t, s, Draft{Question: "a", Answer: "b"}, Draft{Question: "c", Answer: "d"})
+	if err := s.Index(ctx); err == nil {
+		t.Error("no error")
+	}
+	if n, _, err := s.Store.Learn.VectorCount(ctx, "ada", "x"); n != 0 || err != nil {
+		t.Errorf("%d points were given up, %v", n, err)
+	}
+	if err := New(Options{Store: s.Store}).Index(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// A server that is down costs one search some time, and the next ones none.
+func TestSearchWhileDown(t *testing.T) {
+	s, e, now := meaning(t, store.Options{Folder: t.TempDir()})
+	p := noted(t, s, Draft{Question: "photo", Answer: "gravity"})
+	index(t, s)
+	e.set(true)
+	e.seen()
+	for range 3 {
+		hits, err := s.Search(ctx, "ada", "photo", SearchFilter{})
+		if err != nil || len(hits) != 1 {
+			t.Fatalf("found %+v, %v", hits, err)
+		}
+	}
+	if got := e.seen(); len(got) != 1 {
+		t.Errorf("asked for %q", got)
+	}
+	if err := s.Index(ctx); err != nil {
+		t.Errorf("nothing is to be done: %v", err)
+	}
+	*now = now.Add(restTime)
+	e.set(false)
+	if got := near(t, s, "photo"); !slices.Equal(got, []int64{p[0].Number}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+// fixed gives every text the same vector.
+type fixed struct {
+	model string
+	v     []float32
+}
+
+func (f fixed) Model() string { return f.model }
+
+func (f fixed) Embed(_ context.Context, texts []string) ([][]float32, error) {
+	return slices.Repeat([][]float32{f.v}, len(texts)), nil
+}
+
+// The copies of all people fit into the room there is, and those of a person with
+// more are cut.
+func TestVectorRoom(t *testing.T) {
+	db := storetest.SQLite(t)
+	s := served(t, db, Profile{}, Options{Embedder: fixed{"m", direction("photo")}})
+	const people, points = 12, 300
+	for i := range people {
+		name := fmt.Sprintf("p%d", i)
+		if err := db.People.Add(ctx, store.Person{ID: name, Name: name, Role: "user", Lang: "en", Created: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		drafts := make([]Draft, points)
+		for j := range drafts {
+			drafts[j] = Draft{Question: "q", Answer: "a"}
+		}
+		if _, err := s.Create(ctx, name, drafts); err != nil {
+			t.Fatal(err)
+		}
+	}
+	index(t, s)
+	s.vectors.limit = 4 * (copyBytes + points*(testDims+12))
+	for range 2 {
+		for i := range people {
+			got, err := s.searchMeaning(ctx, fmt.Sprintf("p%d", i), "photo")
+			if err != nil || len(got) != maxNear {
+				t.Fatalf("%d points, %v", len(got), err)
+			}
+		}
+	}
+	check := func(most int) {
+		t.Helper()
+		var sum int64
+		for _, p := range s.vectors.people {
+			sum += p.bytes
+		}
+		if sum != s.vectors.bytes || sum > s.vectors.limit || len(s.vectors.people) != most {
+			t.Errorf("%d copies of %d bytes, accounted for as %d", len(s.vectors.people), sum, s.vectors.bytes)
+		}
+	}
+	check(4)
+	if s.vectors.people["p11"] == nil || s.vectors.people["p8"] == nil {
+		t.Error("the copies that were used last went first")
+	}
+	s.vectors.limit = 2*copyBytes + points*(testDims+12)/2
+	s.vectors.people, s.vectors.bytes = nil, 0
+	if got, err := s.searchMeaning(ctx, "p0", "photo"); err != nil || len(got) != maxNear {
+		t.Fatalf("%d points, %v", len(got), err)
+	}
+	if n := len(s.vectors.people["p0"].at.points); n < points/3 || n >= points {
+		t.Errorf("%d points are in memory", n)
+	}
+}
+
+// Searches may come while points are added, and see whole vectors.
+func TestVectorsMeanwhile(t *testing.T) {
+	s, _, _ := meaning(t, store.Options{Folder: t.TempDir()})
+	var mu sync.Mutex
+	now := time.Now()
+	s.Now = func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		now = now.Add(lookAgain)
+		return now
+	}
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	for range 3 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				got, err := s.searchMeaning(ctx, "ada", "photo")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for _, r := range got {
+					if math.Abs(r.score-1) > 0.01 {
+						t.Errorf("a score of %v", r.score)
+					}
+				}
+			}
+		})
+	}
+	for range 15 {
+		noted(t, s, Draft{Question: "photo", Answer: "photo"}, Draft{Question: "gravity", Answer: "gravity"})
+		index(t, s)
+	}
+	close(stop)
+	wg.Wait()
+	if got := near(t, s, "photo"); len(got) != 15 {
+		t.Errorf("%d points", len(got))
+	}
+}
+
+func TestQuantised(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, dims := range []int{1, 3, 256, 1536, 8192} {
+		a, b := make([]float32, dims), make([]float32, dims)
+		var ab, aa, bb float64
+		for i := range a {
+			a[i] = float32(r.NormFloat64())
+			b[i] = a[i]/2 + float32(r.NormFloat64())
+			ab, aa, bb = ab+float64(a[i])*float64(b[i]), aa+float64(a[i])*float64(a[i]), bb+float64(b[i])*float64(b[i])
+		}
+		x, y := quantised(a), quantised(b)
+		got, want := float64(dot(x, y))/float64(length(x)*length(y)), ab/math.Sqrt(aa*bb)
+		if math.Abs(got-want) > 0.01 {
+			t.Errorf("of %d numbers: %v, want %v", dims, got, want)
+		}
+	}
+	most := slices.Repeat([]float32{-1}, 8192)
+	if v := quantised(most); dot(v, v) != 127*127*8192 {
+		t.Error("the product overflows")
+	}
+	for _, v := range [][]float32{nil, {0, 0}, {float32(math.Inf(1)), 1}, {float32(math.NaN()), 1}} {
+		if got := quantised(v); got != nil && len(v) > 0 && !math.IsNaN(float64(v[0])) {
+			t.Errorf("%v is %v", v, got)
+		}
+	}
+}
+
+// Near finds what is nearest, as looking at all of them does.
+func TestNear(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	random := func() []int8 {
+		v := make([]float32, 16)
+		for i := range v {
+			v[i] = float32(r.NormFloat64())
+		}
+		return quantised(v)
+	}
+	at := (&space{}).with([]store.Vector{{Point: 1}}, 1) // without a direction
+	for i := range 2000 {
+		at = at.with([]store.Vector{{Point: int64(i + 2), Data: packed(random())}}, 0)
+	}
+	at = at.with([]store.Vector{{Point: 5000, Data: []byte{1}}}, 0)
+	for range 20 {
+		q := random()
+		var want []ranked
+		for i, p := range at.points {
+			if n := at.norms[i]; n > 0 {
+				want = append(want, ranked{p, float64(dot(q, at.data[i*16:(i+1)*16])) / float64(n*length(q))})
+			}
+		}
+		slices.SortFunc(want, func(a, b ranked) int {
+			if a.score > b.score {
+				return -1
+			}
+			return 1
+		})
+		best := want[0].score
+		want = slices.DeleteFunc(want, func(r ranked) bool { return r.score < leastAlike || r.score < best*leastShare })
+		want = want[:min(len(want), maxNear)]
+		if got := at.near(q); !slices.Equal(got, want) {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+	}
+	if got := at.near([]int8{1}); got != nil {
+		t.Errorf("another length finds %v", got)
+	}
+}
+
+var errOther = errors.New("other")
+
+func TestRefused(t *testing.T) {
+	for err, want := range map[error]bool{&embed.Error{Status: 400}: true, &embed.Error{Status: 401}: false, errOther: false} {
+		if refused(fmt.Errorf("x: %w", err)) != want {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// A search of 100,000 points.
+func BenchmarkNear(b *testing.B) {
+	const points, dims = 100_000, 256
+	r := rand.New(rand.NewPCG(5, 6))
+	more := make([]store.Vector, points)
+	for i := range more {
+		more[i] = store.Vector{Point: int64(i), Data: make([]byte, dims)}
+		for j := range more[i].Data {
+			more[i].Data[j] = byte(r.IntN(256))
+		}
+	}
+	at := (&space{}).with(more, points)
+	q := make([]int8, dims)
+	for i := range q {
+		q[i] = int8(r.IntN(256) - 128)
+	}
+	for b.Loop() {
+		at.near(q)
+	}
+}
+
+// Reading 100,000 vectors from the database.
+func BenchmarkLoad(b *testing.B) {
+	const points, dims = 100_000, 256
+	db := storetest.SQLite(b)
+	s := served(b, db, Profile{}, Options{Embedder: fixed{"m", make([]float32, dims)}})
+	for range points / 1000 {
+		rows := make([]store.NewPoint, 1000)
+		for i := range rows {
+			rows[i] = store.NewPoint{Point: store.Point{ID: newID(), Question: "q", Answer: "a", Created: time.Now(), Updated: time.Now()}}
+		}
+		if err := db.Learn.Add(ctx, "ada", rows); err != nil {
+			b.Fatal(err)
+		}
+		vectors := make([]store.Vector, len(rows))
+		for i := range rows {
+			vectors[i] = store.Vector{Point: rows[i].Point.Number, Version: 1, Data: make([]byte, dims)}
+			vectors[i].Data[0] = 1
+		}
+		if err := db.Learn.SaveVectors(ctx, "ada", "m", vectors); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		s.vectors.drop("ada", 0)
+		at, err := s.space(ctx, "ada")
+		if err != nil || len(at.points) != points {
+			b.Fatalf("%d points, %v", len(at.points), err)
+		}
+	}
+}
