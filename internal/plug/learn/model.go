@@ -199,7 +199,7 @@ func short(s string, most int) string {
 func listOf(raw json.RawMessage, items, most int) []string {
 	out := []string{}
 	add := func(s string) {
-		if s = line(strings.TrimLeft(s, "-*• \t\n"), most); s != "" && !nothing[strings.ToLower(s)] && len(out) < items {
+		if s = line(strings.TrimLeft(s, "-*• \t\n"), most); s != "" && !nothing[strings.ToLower(strings.TrimRight(s, ".。"))] && len(out) < items {
 			out = append(out, s)
 		}
 	}
@@ -234,7 +234,7 @@ func listOf(raw json.RawMessage, items, most int) []string {
 }
 
 // nothing is what models write into a list that should be empty.
-var nothing = map[string]bool{"none": true, "none.": true, "n/a": true, "null": true, "nothing": true, "无": true, "无。": true, "没有": true, "没有。": true, "-": true}
+var nothing = map[string]bool{"none": true, "n/a": true, "null": true, "nothing": true, "无": true, "没有": true}
 
 // scorePattern is a score as a text: "85", "85%", "8.5/10".
 var scorePattern = regexp.MustCompile(`^\s*(-?\d{1,9}(?:\.\d{1,9})?)\s*(?:/\s*(\d{1,9}))?`)

@@ -289,7 +289,11 @@ func (in *intake) plan(n *store.NewPoint, item *transfer.Item) {
 		p.Card, n.Sittings = *item.Card, in.sittings(item)
 		return
 	}
-	n.Sittings = slices.DeleteFunc(in.sittings(item), func(v store.Sitting) bool { return v.Completed.IsZero() })
+	n.Sittings = in.sittings(item)
+	classic := settings.Schedule == schedule.Classic
+	if !classic || !open {
+		n.Sittings = slices.DeleteFunc(n.Sittings, func(v store.Sitting) bool { return v.Completed.IsZero() })
+	}
 	switch {
 	case item.Card != nil:
 		p.Card = *item.Card
@@ -301,12 +305,16 @@ func (in *intake) plan(n *store.NewPoint, item *transfer.Item) {
 			}
 		}
 		p.Card = schedule.Replay(settings, l.Calendar, p.Created, reviews)
-	default:
+	case !classic || !open:
 		begin(p, &n.Sittings, l)
 		return
 	}
+	if classic && open { // a course goes on by its own dates
+		p.Card.Phase, p.Card.Due = store.Review, (&Entry{*p, n.Sittings}).Open().Day
+		return
+	}
 	change := store.PointChange{Point: *p, Sittings: n.Sittings}
-	if settings.Schedule == schedule.Classic {
+	if classic {
 		resume(&change, l)
 	} else {
 		if p.Card.Phase == store.Done {

@@ -42,6 +42,8 @@ type Service interface {
 	Compose(ctx context.Context, person, text string, image *talk.Image, lang talk.Lang) ([]learn.Draft, error)
 }
 
+var _ Service = (*learn.Service)(nil)
+
 // Options make a quiz.
 type Options struct {
 	Service Service

@@ -32,7 +32,7 @@ func (t *turned) next(ctx context.Context) error {
 	}
 	for i := range queue.Entries {
 		e := &queue.Entries[i]
-		if slices.Contains(s.Skipped, e.ID) || e.Open() == nil {
+		if slices.Contains(s.Skipped, e.ID) || e.Open() == nil || t.tooSoon(e) {
 			continue
 		}
 		s.Asked++
@@ -40,6 +40,13 @@ func (t *turned) next(ctx context.Context) error {
 		return nil
 	}
 	return t.finish(ctx, queue)
+}
+
+// tooSoon says whether a point that was known a moment ago would come again at once,
+// before it is due, because nothing else is left.
+func (t *turned) tooSoon(e *learn.Entry) bool {
+	last := t.state.Last
+	return last != nil && last.Point == e.ID && last.Grade > store.Again && e.Card.DueAt.After(t.Now())
 }
 
 // ask puts a question.

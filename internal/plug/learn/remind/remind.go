@@ -25,6 +25,8 @@ type Service interface {
 	Stats(ctx context.Context, person string, days, back int) (*learn.Stats, error)
 }
 
+var _ Service = (*learn.Service)(nil)
+
 // Message is one reminder.
 type Message struct {
 	// ID is the same for all ways of a reminder, and for no other reminder.
