@@ -29,13 +29,21 @@ var standsOn = map[string][]string{
 	"api":     {"account", "board", "fetch", "observe", "seal", "store", "talk", "tool"},
 
 	// A plug knows the board and the vocabulary, and no other plug.
-	"plug/bots":         {"board", "store", "talk", "tool"},
-	"plug/echo":         {"board", "store", "talk"},
-	"plug/eyeclaw":      {"talk"},
-	"plug/mcp":          {"account", "board", "jsonrpc", "seal", "talk", "tool"},
-	"plug/mcp/upstream": {"talk", "tool"},
-	"plug/openai":       {"talk", "tool"},
-	"plug/rokid":        {"account", "board", "fetch", "qr", "store", "talk"},
+	"plug/bots":           {"board", "store", "talk", "tool"},
+	"plug/echo":           {"board", "store", "talk"},
+	"plug/eyeclaw":        {"talk"},
+	"plug/learn":          {"board", "plug/learn/schedule", "plug/learn/transfer", "store", "talk", "tool"},
+	"plug/learn/embed":    nil,
+	"plug/learn/fsrs":     nil,
+	"plug/learn/quiz":     {"plug/learn", "store", "talk"},
+	"plug/learn/remind":   {"plug/learn", "store", "talk"},
+	"plug/learn/schedule": {"plug/learn/fsrs", "store"},
+	"plug/learn/transfer": {"store"},
+	"plug/mcp":            {"account", "board", "jsonrpc", "seal", "talk", "tool"},
+	"plug/mcp/stdio":      {"jsonrpc"},
+	"plug/mcp/upstream":   {"talk", "tool"},
+	"plug/openai":         {"talk", "tool"},
+	"plug/rokid":          {"account", "board", "fetch", "qr", "store", "talk"},
 
 	// Only app knows everything.
 	"app": append([]string{"account", "api", "board", "plug"}, ground...),

@@ -146,10 +146,19 @@ func (s *Service) callConfigure(ctx context.Context, c *tool.Call, _ *arguments)
 	return result(shape, shape, ""), nil
 }
 
-func lang(c *tool.Call) talk.Lang { return talk.ParseLang(c.Caller.Lang, talk.Chinese) }
+// lang is the language that a caller is answered in: the one that was asked for, or
+// that of the person.
+func (s *Service) lang(ctx context.Context, c *tool.Call) talk.Lang {
+	if c.Caller.Lang == "" {
+		if p, err := s.Store.People.ByID(ctx, c.Caller.Person); err == nil {
+			return talk.ParseLang(p.Lang, talk.Chinese)
+		}
+	}
+	return talk.ParseLang(c.Caller.Lang, talk.Chinese)
+}
 
 func (s *Service) callJudge(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
-	in := Recall{Question: deref(a.Question), Answer: deref(a.Answer), Recall: a.Recall, Lang: lang(c)}
+	in := Recall{Question: deref(a.Question), Answer: deref(a.Answer), Recall: a.Recall, Lang: s.lang(ctx, c)}
 	if a.Point != "" {
 		e, err := s.Get(ctx, c.Caller.Person, a.Point)
 		if err != nil {
@@ -168,7 +177,7 @@ func (s *Service) callJudge(ctx context.Context, c *tool.Call, a *arguments) (*t
 }
 
 func (s *Service) callAsk(ctx context.Context, c *tool.Call, a *arguments) (*tool.Result, error) {
-	reply, err := s.Ask(ctx, c.Caller.Person, deref(a.Question), lang(c))
+	reply, err := s.Ask(ctx, c.Caller.Person, deref(a.Question), s.lang(ctx, c))
 	if err != nil {
 		return nil, err
 	}

@@ -99,9 +99,7 @@ func readDrafts(reply string) []Draft {
 		if d.Question == "" || d.Answer == "" || len(out) >= maxDrafts {
 			return
 		}
-		for _, tag := range listOf(fields["tags"], maxDraftTags, maxTagBytes/utf8.UTFMax) {
-			d.Tags = append(d.Tags, tag)
-		}
+		d.Tags = append(d.Tags, listOf(fields["tags"], maxDraftTags, maxTagBytes/utf8.UTFMax)...)
 		out = append(out, d)
 	}
 	fields := findObject(reply, "points", "cards", "question", "answer")

@@ -98,10 +98,10 @@ var (
 	sayAdviceAgain = talk.Say{Zh: "再看一遍答案，过一会儿再回忆一次。", En: "Read the answer again and recall it in a moment."}
 	sayAdviceHard  = talk.Say{Zh: "把没说到的部分再看一遍。", En: "Read again what you left out."}
 	sayVerdicts    = map[store.Grade]talk.Say{
-		store.Again: {Zh: "还没有记住。", En: "Not remembered yet."},
-		store.Hard:  {Zh: "记住了一部分。", En: "Partly remembered."},
-		store.Good:  {Zh: "记住了。", En: "Remembered."},
-		store.Easy:  {Zh: "完全正确。", En: "Exactly right."},
+		store.Again: talk.Say{Zh: "还没有记住。", En: "Not remembered yet."},
+		store.Hard:  talk.Say{Zh: "记住了一部分。", En: "Partly remembered."},
+		store.Good:  talk.Say{Zh: "记住了。", En: "Remembered."},
+		store.Easy:  talk.Say{Zh: "完全正确。", En: "Exactly right."},
 	}
 	sayRight   = talk.Say{Zh: "✅ 说对了：%s", En: "✅ Right: %s"}
 	sayMissing = talk.Say{Zh: "❌ 没说到：%s", En: "❌ Missing: %s"}

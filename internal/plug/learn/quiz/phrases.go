@@ -21,9 +21,13 @@ type heard struct {
 	tight string // words without the spaces
 }
 
+// trim takes away what stands around words.
+func trim(text string) string {
+	return strings.TrimFunc(text, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("。.!！,，;；~～…", r) })
+}
+
 func listen(text string) heard {
-	var h heard
-	h.text = strings.TrimFunc(text, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("。.!！,，;；~～…", r) })
+	h := heard{text: trim(text)}
 	var b strings.Builder
 	gap := false
 	for _, r := range h.text {
@@ -108,13 +112,13 @@ var (
 // open finds what a turn opens. Whether a deck of the name exists is left to the
 // caller.
 func open(text string) opening {
-	h := listen(text)
-	if o := openNote(h.text); o.topic != nothing {
+	if o := openNote(trim(text)); o.topic != nothing {
 		return o
 	}
 	if len(text) > maxPhrase {
 		return opening{}
 	}
+	h := listen(text)
 	switch {
 	case whatZh.MatchString(h.tight) || whatEn.MatchString(h.words):
 		return opening{topic: rememberWhat}

@@ -111,8 +111,10 @@ func (q *Quiz) wants(ctx context.Context, person string, turn *talk.Turn) (bool,
 	switch o := open(turn.Text()); o.topic {
 	case nothing:
 	case reviewDeck:
-		if _, ok, err := q.deck(ctx, person, o.rest); ok || err != nil {
-			return ok, err
+		if _, ok, err := q.deck(ctx, person, o.rest); ok {
+			return true, nil
+		} else if err != nil {
+			q.Logger.WarnContext(ctx, "a person's decks could not be looked up", "error", err)
 		}
 	default:
 		return true, nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -426,96 +425,6 @@ func TestReviewedElsewhere(t *testing.T) {
 	})
 }
 
-func TestNotes(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
-		drafts := func() (list []learn.Entry) {
-			t.Helper()
-			list, err := r.service.List(ctx, "ada", store.PointFilter{}, store.PointKey{}, 100)
-			r.must(err)
-			return slices.DeleteFunc(list, func(e learn.Entry) bool { return !e.Draft })
-		}
-		r.hears("remember this: the capital of France is Paris", "Q: Capital of France?\nA: Paris\nSay “save”", "[Save|Cancel]")
-		if len(drafts()) != 1 {
-			t.Fatal("there is no draft")
-		}
-		r.hears("um", "Q: Capital of France?\nA: Paris")
-		r.hears("change it to Lyon", "A: Lyon")
-		r.hears("change the question to Second city?", "Q: Second city?\nA: Lyon")
-		r.hears("save", "Saved 1.")
-		if len(drafts()) != 0 {
-			t.Fatal("it is a draft still")
-		}
-		r.hears("what's due", "1 to review today")
-		// Who talks about something else leaves the draft behind.
-		r.hears("note: the capital of France is Paris", "Q: Capital")
-		r.hears("what's the weather", toBot)
-		r.pass(time.Hour)
-		r.hears("save", toBot)
-		if d := drafts(); len(d) != 1 {
-			t.Fatalf("drafts: %+v", d)
-		}
-		r.hears("note: two notes", "2 notes, the first:\nQ: One?\nA: 1")
-		r.hears("change it to 3", "There are several")
-		r.hears("cancel", "All right, discarded.")
-		if len(drafts()) != 1 {
-			t.Fatal("a draft was not discarded")
-		}
-		// Twice the same turn makes one draft.
-		first := r.say("note: two notes")
-		r.pass(time.Second)
-		if again := ask(t, r.instance(), r.bot, turn("note: two notes")); again != first || len(drafts()) != 3 {
-			t.Fatalf("again: %q; %d drafts", again, len(drafts()))
-		}
-	})
-}
-
-func TestPhotos(t *testing.T) {
-	r := newRig(t, store.Options{Folder: t.TempDir()})
-	show := func(data string) string { return ask(t, r.Quiz, r.bot, photo(data)) }
-	if got := show("cat"); got != toBot {
-		t.Fatalf("a photo that nobody asked for: %q", got)
-	}
-	r.hears("Remember this", "<take_photo>All right, taking a photo.")
-	if got := show("cat"); !strings.Contains(got, "Q: What is in the picture?\nA: cat") {
-		t.Fatalf("the photo: %q", got)
-	}
-	r.hears("yes", "Saved 1.")
-	r.hears("记一下", "What shall I note?")
-	r.hears("um", "What shall I note?")
-	r.hears("the capital of France is Paris", "Q: Capital of France?")
-	r.hears("no", "discarded")
-	r.hears("make a note", "What shall I note?")
-	r.hears("never mind", "discarded")
-	r.hears("hello", toBot)
-	both := turn("remember this")
-	both.Parts = append(both.Parts, photo("dog").Parts...)
-	if got := ask(t, r.Quiz, r.bot, both); !strings.Contains(got, "A: dog") {
-		t.Fatalf("words with a photo: %q", got)
-	}
-	r.broken = learn.ErrNoModel
-	r.hears("save", "Saved 1.")
-	r.hears("remember this", "<take_photo>")
-	if got := show("cat"); !strings.Contains(got, "I could not make a note") && !strings.Contains(got, "no model that reads photos") {
-		t.Fatalf("without a model: %q", got)
-	}
-}
-
-// A note in the middle of a review does not end it.
-func TestANoteDuringAReview(t *testing.T) {
-	r := newRig(t, store.Options{Folder: t.TempDir()})
-	ids := r.add(2)
-	r.hears("quiz me", "q1?")
-	r.hears("note: the capital of France is Paris", "Q: Capital")
-	r.hears("save", "Saved 1.\nQuestion 1, 2 more: q1?")
-	r.hears("note: the capital of France is Paris", "Q: Capital")
-	r.hears("it is RIGHT", "Well said.", "q2?") // the draft is left behind
-	if r.reps(ids[0]) != 1 {
-		t.Fatal("the answer did not count")
-	}
-	r.hears("take a note", "What shall I note?")
-	r.hears("cancel", "discarded.\nQuestion 2", "q2?")
-}
-
 func TestRemindMe(t *testing.T) {
 	r := newRig(t, store.Options{Folder: t.TempDir()})
 	r.hears("remind me to review", "Nothing is due soon")
@@ -554,44 +463,4 @@ func TestChinese(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c[0], got, c[1])
 		}
 	}
-}
-
-func TestPerson(t *testing.T) {
-	bot := store.Bot{Number: 7, Owner: "ada"}
-	for name, c := range map[string]struct {
-		shared bool
-		turn   talk.Turn
-		ok     bool
-	}{
-		"glasses":                              {false, talk.Turn{Door: "lingzhu", Person: "lingzhu:ada:U1", AgentID: "0123456789abcdef"}, true},
-		"glasses bound through another's key":  {false, talk.Turn{Door: "lingzhu", Person: "lingzhu:admin:U1", AgentID: "0123456789abcdef"}, true},
-		"the bot's number through another key": {false, talk.Turn{Door: "lingzhu", Person: "lingzhu:bob:U1", AgentID: "7"}, false},
-		"the bot's number, the owner's key":    {false, talk.Turn{Door: "lingzhu", Person: "lingzhu:ada:U1", AgentID: "7"}, true},
-		"shared glasses":                       {true, talk.Turn{Door: "lingzhu", Person: "lingzhu:ada:U1"}, false},
-		"the owner's command line":             {true, talk.Turn{Door: "cli", Person: "cli:ada"}, true},
-		"somebody else's command line":         {false, talk.Turn{Door: "cli", Person: "cli:bob"}, false},
-		"no conversation":                      {false, talk.Turn{Door: "cli"}, false},
-		"a program":                            {false, talk.Turn{Door: "mcp", Person: "mcp:key:k1"}, false},
-		"a bot":                                {false, talk.Turn{Door: "lingzhu", Person: "lingzhu:ada:U1", Depth: 1}, false},
-		"another door":                         {false, talk.Turn{Door: "voice", Person: "voice:1"}, true},
-		"another door, shared":                 {true, talk.Turn{Door: "voice", Person: "voice:1"}, false},
-	} {
-		person, ok := Person(bot, c.shared, &c.turn)
-		if ok != c.ok || ok && person != "ada" {
-			t.Errorf("%s: %q, %v", name, person, ok)
-		}
-	}
-	if _, ok := Person(store.Bot{Number: 7}, false, &talk.Turn{Door: "voice", Person: "p"}); ok {
-		t.Error("a bot without an owner")
-	}
-}
-
-// Whoever gets the bot does not get on with its former owner's review.
-func TestAnotherOwner(t *testing.T) {
-	r := newRig(t, store.Options{Folder: t.TempDir()})
-	r.add(1)
-	r.hears("quiz me", "q1?")
-	r.bot.Owner = "bob"
-	r.hears("RIGHT", toBot)
-	r.hears("quiz me", "There are no points yet")
 }

@@ -202,6 +202,10 @@ func TestRowsHistory(t *testing.T) {
 			t.Errorf("fault %d of %v does not say %q", i, bad, why)
 		}
 	}
+	_, bad, err = read(t, Rows, `{"review_schedules":[{"knowledge_point_id":7},{"knowledge_point_id":"`+id1+`","review_date":"soon"}]}`, ReadOptions{})
+	if err != nil || len(bad) != 2 || !strings.Contains(bad[0].Why, "cannot be a number") || !strings.Contains(bad[1].Why, "not a date") {
+		t.Errorf("bad schedules: %v, %v", bad, err)
+	}
 	for text, says := range map[string]string{`{"a":[]}`: "neither", `{"knowledge_points":{}}`: "array should begin", "question,answer\nq,a": "no column id", "[": "ends in the middle"} {
 		if _, _, err := read(t, Rows, text, ReadOptions{}); !errors.Is(err, ErrUnreadable) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, want %q", text, err, says)
