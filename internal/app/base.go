@@ -11,6 +11,7 @@ import (
 	"patchbay/internal/config"
 	"patchbay/internal/plug/bots"
 	"patchbay/internal/plug/echo"
+	"patchbay/internal/plug/learn/quiz"
 	"patchbay/internal/plug/openai"
 	"patchbay/internal/plug/rokid"
 	"patchbay/internal/seal"
@@ -44,7 +45,7 @@ func OpenBase(ctx context.Context, c *config.Config, log *slog.Logger) (*Base, e
 	return &Base{
 		Config: c, Store: db, Box: box, tools: tools,
 		Accounts: account.New(db, box, nil),
-		Registry: board.NewRegistry(db, box, kinds(log, tools), func() any { return new(rokid.Settings) }, func() any { return new(bots.Settings) }),
+		Registry: board.NewRegistry(db, box, kinds(log, tools), func() any { return new(rokid.Settings) }, func() any { return new(bots.Settings) }, func() any { return new(quiz.Settings) }),
 	}, nil
 }
 

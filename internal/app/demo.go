@@ -43,7 +43,7 @@ func seedDemo(ctx context.Context, b *Base) error {
 		return err
 	}
 	if _, err = b.Store.Bots.ByNumber(ctx, 1); errors.Is(err, store.ErrNotFound) {
-		_, _, err = b.Registry.Add(ctx, board.NewBot{Owner: p.ID, Name: DemoBot, Kind: "echo", Description: "一个智能助手", Set: map[string]string{"mcp_open": "true"}})
+		_, _, err = b.Registry.Add(ctx, board.NewBot{Owner: p.ID, Name: DemoBot, Kind: "echo", Description: "一个智能助手", Set: map[string]string{"mcp_open": "true", "learn": "true"}})
 	}
 	if err != nil {
 		return err

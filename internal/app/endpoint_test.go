@@ -94,7 +94,7 @@ func newInstance(t *testing.T, o boardtest.Options) *instance {
 }
 
 func doorsOf(m *mcp.Server, e http.Handler, nothing http.Handler) doors {
-	return doors{lingzhu: nothing, cable: nothing, media: nothing, api: nothing, metrics: nothing, ready: nothing, endpoint: e, mcp: m}
+	return doors{lingzhu: nothing, cable: nothing, media: nothing, api: nothing, metrics: nothing, ready: nothing, endpoint: e, learnFiles: nothing, mcp: m}
 }
 
 // add adds an upstream that connects to us.

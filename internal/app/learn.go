@@ -131,6 +131,7 @@ func newLearnFiles(s *learn.Service, b *Base, guard *account.Guard, log *slog.Lo
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /api/v1/learn/import", f.take)
 	mux.HandleFunc("GET /api/v1/learn/export", f.give)
+	mux.HandleFunc("GET /api/v1/learn/calendar.ics", f.calendar)
 	return mux
 }
 
@@ -151,7 +152,8 @@ func (f *learnFiles) person(w http.ResponseWriter, r *http.Request) (string, boo
 			tellError(w, http.StatusTooManyRequests, "too many refused keys from this address; wait a minute")
 			return "", false
 		}
-		w.Header().Set("WWW-Authenticate", `Bearer realm="patchbay", scope="learn"`)
+		w.Header().Add("WWW-Authenticate", `Bearer realm="patchbay", scope="learn"`)
+		w.Header().Add("WWW-Authenticate", `Basic realm="patchbay"`)
 		tellError(w, http.StatusUnauthorized, "a key with scope learn is needed, as Authorization: Bearer …")
 	default:
 		f.log.ErrorContext(r.Context(), "a key could not be checked", "error", err)

@@ -26,6 +26,7 @@ import (
 	"patchbay/internal/plug/bots"
 	"patchbay/internal/plug/eyeclaw"
 	"patchbay/internal/plug/learn"
+	"patchbay/internal/plug/learn/remind"
 	"patchbay/internal/plug/mcp"
 	"patchbay/internal/plug/mcp/upstream"
 	"patchbay/internal/plug/rokid"
@@ -138,7 +139,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		return err
 	}
 	socket.Offer(learn.Tools())
-	quizOn(hub, points, base.Store, log)
+	quizOn(hub, points, base, log)
 	programs := mcp.New(mcp.Options{
 		Board: hub, Accounts: account.NewRecent(base.Accounts), Guard: guard, Box: base.Box, Logger: log, Registerer: registry,
 		Address: addresses.Of, Version: o.Version, PublicURL: c.PublicURL, Hosts: c.MCP.Hosts, Origins: c.MCP.Origins,
@@ -196,6 +197,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	running.Go(func() error { return serveHTTP(server, listener, c) })
 	running.Go(func() error { return serveMetrics(stop, c, registry) })
 	running.Go(func() error { return purge(stop, base, points.EmptyTrash, log) })
+	running.Go(func() error { return remind.Run(stop, remindersOf(base, points, glasses, photos.Dial, log)) })
 	running.Go(func() error { return index(stop, points, base.Store, messages.Instance, log) })
 	running.Go(func() error {
 		<-stop.Done()

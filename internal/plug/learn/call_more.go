@@ -185,10 +185,20 @@ func (s *Service) callAsk(ctx context.Context, c *tool.Call, a *arguments) (*too
 	if err != nil {
 		return nil, err
 	}
-	sources := make([]pointRow, len(reply.Sources))
-	for i := range reply.Sources {
-		sources[i] = rowOf(l, &reply.Sources[i].Point)
+	type source struct {
+		Cite  int  `json:"cite"` // as [1] in the answer
+		Cited bool `json:"cited"`
+		pointRow
 	}
-	shape := map[string]any{"answer": reply.Text, "sources": sources, "answered_by": reply.By}
+	shape := struct {
+		Answer  string   `json:"answer"`
+		Sources []source `json:"sources"`
+		By      string   `json:"answered_by"`
+		Why     string   `json:"note,omitempty"`
+	}{reply.Text, make([]source, len(reply.Sources)), reply.By, reply.Why}
+	for i := range reply.Sources {
+		r := &reply.Sources[i]
+		shape.Sources[i] = source{r.Cite, r.Cited, rowOf(l, &r.Point)}
+	}
 	return result(shape, shape, ""), nil
 }

@@ -67,6 +67,7 @@ type Door struct {
 	Options
 	quota   *quota
 	metrics metrics
+	pusher  *pusher // nil: nothing is pushed
 }
 
 // New makes a door, and has the board push late answers through it.
@@ -88,7 +89,8 @@ func New(o Options) *Door {
 	}
 	d := &Door{Options: o, quota: newQuota(o.ImagesPerHour), metrics: newMetrics(o.Registerer)}
 	if o.PushURL != "" {
-		o.Board.OnLate(DoorName, newPusher(o).push)
+		d.pusher = newPusher(o)
+		o.Board.OnLate(DoorName, d.pusher.push)
 	}
 	return d
 }

@@ -38,7 +38,27 @@ func newPusher(o Options) *pusher {
 	return &pusher{registry: o.Board.Registry, url: strings.TrimRight(o.PushURL, "/") + pushPath, client: &http.Client{Timeout: pushTimeout}, retry: time.Second}
 }
 
-var errNoPushKey = errors.New("the bot has no push_key")
+// ErrNoPushKey says that nothing can be pushed: the bot has no push_key, or the
+// service has no address.
+var ErrNoPushKey = errors.New("the bot has no push_key")
+
+// Notice is something to show on glasses that did not ask.
+type Notice struct {
+	// ID is the same in every try; the service drops a repeated one.
+	ID      string
+	UserID  string // of the wearer
+	AgentID string // by which the wearer reaches the bot
+	Text    string
+	Lang    talk.Lang
+}
+
+// Push shows a notice on a wearer's glasses, in the name of a bot.
+func (d *Door) Push(ctx context.Context, bot store.Bot, n Notice) error {
+	if d.pusher == nil || n.UserID == "" {
+		return ErrNoPushKey
+	}
+	return d.pusher.show(ctx, bot, n)
+}
 
 type pushMessage struct {
 	MessageID string      `json:"message_id"` // the service drops a repeated one
@@ -54,20 +74,28 @@ type pushContent struct {
 // push sends a late answer. Its id is the turn's, so that a retry is not shown
 // twice.
 func (p *pusher) push(ctx context.Context, bot store.Bot, l board.Late) error {
+	if l.Turn.UserID == "" {
+		return ErrNoPushKey
+	}
+	return p.show(ctx, bot, Notice{ID: l.Turn.ID, UserID: l.Turn.UserID, AgentID: l.Turn.AgentID, Text: talk.SayLate.In(l.Turn.Lang) + l.Answer, Lang: l.Turn.Lang})
+}
+
+// show sends a notice, as often as it takes.
+func (p *pusher) show(ctx context.Context, bot store.Bot, n Notice) error {
 	var s Settings
 	if err := p.registry.Settings(bot, &s); err != nil {
 		return err
 	}
-	if s.PushKey == "" || l.Turn.UserID == "" {
-		return errNoPushKey
+	if s.PushKey == "" {
+		return ErrNoPushKey
 	}
-	f := s.filter(l.Turn.Lang)
-	text := f.Write(l.Answer) + f.Flush()
+	f := s.filter(n.Lang)
+	text := f.Write(n.Text) + f.Flush()
 	if utf8.RuneCountInString(text) > pushChars {
 		text, _ = hud.Page(text, pushChars)
 		text += "…"
 	}
-	body, err := json.Marshal(pushMessage{l.Turn.ID, l.Turn.UserID, pushContent{l.Turn.AgentID, talk.SayLate.In(l.Turn.Lang) + text}})
+	body, err := json.Marshal(pushMessage{n.ID, n.UserID, pushContent{n.AgentID, text}})
 	if err != nil {
 		return err
 	}

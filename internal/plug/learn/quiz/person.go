@@ -39,6 +39,13 @@ func Person(bot store.Bot, shared bool, turn *talk.Turn) (person string, ok bool
 	return bot.Owner, true
 }
 
+// Wearer is who asks through the glasses' door, as the platform knows them; not ok
+// for other doors.
+func Wearer(turn *talk.Turn) (w store.Wearer, ok bool) {
+	w.Publisher, w.UserID, ok = wearer(turn.Person)
+	return w, ok
+}
+
 // wearer takes apart how the glasses' door names people: "lingzhu:<publisher>:<user>".
 func wearer(person string) (publisher, user string, ok bool) {
 	rest, ok := strings.CutPrefix(person, "lingzhu:")

@@ -52,8 +52,19 @@ type Options struct {
 	// Shared says whether several people may ask a bot as the same one; see
 	// [Person]. Nil: no bot is shared.
 	Shared func(store.Bot) bool
+	// Allowed says whether whoever asks may see the points of the bot's owner; nil:
+	// everybody whom [Person] lets through. It is asked about turns that Learn would
+	// take, and no others.
+	Allowed func(context.Context, store.Bot, *talk.Turn) bool
 	// Now is the clock; nil: the real one.
 	Now func() time.Time
+}
+
+// Settings are what an owner can decide about a bot.
+type Settings struct {
+	// Learn lets everybody who can ask the bot review its owner's points, not only
+	// those who are bound to it.
+	Learn bool `json:"learn,omitempty"`
 }
 
 // Quiz is safe for concurrent use.
@@ -70,6 +81,9 @@ func New(o Options) *Quiz {
 	if o.Shared == nil {
 		o.Shared = func(store.Bot) bool { return false }
 	}
+	if o.Allowed == nil {
+		o.Allowed = func(context.Context, store.Bot, *talk.Turn) bool { return true }
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -80,7 +94,7 @@ func New(o Options) *Quiz {
 // the board's Interpose.
 func (q *Quiz) Interpose(ctx context.Context, bot store.Bot, turn *talk.Turn) talk.Bot {
 	person, ok := Person(bot, q.Shared(bot), turn)
-	if !ok || !q.Wants(ctx, person, turn) {
+	if !ok || !q.Wants(ctx, person, turn) || !q.Allowed(ctx, bot, turn) {
 		return nil
 	}
 	return instead{q, person}

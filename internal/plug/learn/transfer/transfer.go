@@ -88,9 +88,9 @@ type Deck struct {
 
 // Bad is something that was left out.
 type Bad struct {
-	Row  int    // the line, or the number of the record, from 1; 0: none
-	What string // its beginning
-	Why  string // and what to do about it
+	Row  int    `json:"row"`  // the line, or the number of the record, from 1; 0: none
+	What string `json:"what"` // its beginning
+	Why  string `json:"why"`  // and what to do about it
 }
 
 func (b Bad) String() string {
