@@ -52,6 +52,22 @@ type cli struct {
 	} `cmd:"" group:"tools" help:"Tools."`
 	Calls callsCmd `cmd:"" group:"tools" help:"Show who called which tool, and what came of it."`
 
+	Learn struct {
+		Add    learnAddCmd    `cmd:"" help:"Add knowledge points."`
+		List   learnListCmd   `cmd:"" help:"List or search knowledge points."`
+		Show   learnShowCmd   `cmd:"" help:"Show a knowledge point, its plan and its history."`
+		Edit   learnEditCmd   `cmd:"" help:"Change a knowledge point."`
+		Rm     learnRmCmd     `cmd:"" help:"Delete knowledge points, or bring them back."`
+		Review learnReviewCmd `cmd:"" help:"Review what is due, in this terminal."`
+		Undo   learnUndoCmd   `cmd:"" help:"Take the last review back."`
+		Stats  learnStatsCmd  `cmd:"" help:"Show what is left, what was done, and what is coming."`
+		Import learnImportCmd `cmd:"" help:"Import knowledge points from a file."`
+		Export learnExportCmd `cmd:"" help:"Write knowledge points to a file."`
+		Set    learnSetCmd    `cmd:"" help:"Show or change how you learn."`
+		Deck   learnDeckCmd   `cmd:"" help:"List decks, or change one."`
+		Mcp    learnMcpCmd    `cmd:"" help:"Be an MCP server on standard input and output, for desktop programs."`
+	} `cmd:"" group:"learn" help:"Knowledge points and their reviews."`
+
 	Ask      askCmd `cmd:"" group:"try" help:"Ask a bot and stream its answer."`
 	Simulate struct {
 		Glasses simulateGlassesCmd `cmd:"" help:"Act as a pair of glasses against any server."`
@@ -73,6 +89,7 @@ var commandGroups = kong.ExplicitGroups([]kong.Group{
 	{Key: "people", Title: "People and keys:"},
 	{Key: "bots", Title: "Bots and glasses:"},
 	{Key: "tools", Title: "Tools:"},
+	{Key: "learn", Title: "Learn:"},
 	{Key: "try", Title: "Try:"},
 	{Key: "care", Title: "Look after it:"},
 })

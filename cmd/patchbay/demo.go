@@ -85,6 +85,8 @@ var story = []act{
 		talk.Say{Zh: "记得上一句，看不见的时候会请眼镜拍照。", En: "It remembers what was said, and has the glasses take a photo when it needs to see."}, playModel},
 	{"tools", talk.Say{Zh: "模型调用工具，程序也能调用", En: "A model calls a tool, and so does a program"},
 		talk.Say{Zh: "别人的 MCP 服务器接进来，机器人和程序都能用它的工具；每次调用都有记录。", En: "Somebody's MCP server is plugged in; bots and programs use its tools, and every call is written down."}, playTools},
+	{"learn", talk.Say{Zh: "知识点，用眼镜复习", En: "Knowledge points, reviewed with the glasses on"},
+		talk.Say{Zh: "程序记下要学的，眼镜来考你；答得怎样，决定下次什么时候再问。", En: "A program adds what is to be learned, the glasses ask; how well it is recalled says when it comes again."}, playLearn},
 	{"late", talk.Say{Zh: "迟到的回答", En: "A late answer"},
 		talk.Say{Zh: "眼镜等不及断开了，机器人继续想，下次开口时告诉你。", En: "The glasses hang up, the bot goes on, and the answer is told at the next turn."}, playLate},
 }

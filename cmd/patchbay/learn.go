@@ -1,0 +1,288 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"patchbay/internal/api"
+	"patchbay/internal/app"
+	"patchbay/internal/config"
+	"patchbay/internal/plug/learn"
+	"patchbay/internal/store"
+	"patchbay/internal/tool"
+)
+
+// learnFlags say whose knowledge points are meant, and where they are.
+type learnFlags struct {
+	User      string `help:"Whose knowledge points; may be left out while there is one person." placeholder:"NAME"`
+	Server    string `help:"Server to ask, wherever it runs; or PATCHBAY_SERVER." placeholder:"URL"`
+	Key       string `help:"Key with scope learn for that server; better given as PATCHBAY_KEY." placeholder:"KEY"`
+	dataFlags `embed:""`
+}
+
+// again is what has to follow a command that is suggested, so that it finds the
+// same knowledge points.
+func (f learnFlags) again() string {
+	suffix := f.dataFlags.again()
+	if f.User != "" {
+		suffix += " --user " + quoteWord(f.User)
+	}
+	if f.Server != "" {
+		suffix += " --server " + quoteWord(f.Server)
+	}
+	return suffix
+}
+
+// envLearnKey is where programs made for the service that Learn follows have their
+// key.
+const envLearnKey = "LEARN_ASSISTANT_API_KEY"
+
+// key is the key that was given, if one was.
+func (f learnFlags) key(sh *shell) string {
+	for _, key := range []string{f.Key, sh.getenv(config.EnvKey), sh.getenv(envLearnKey)} {
+		if key != "" {
+			return key
+		}
+	}
+	return ""
+}
+
+// far is the server that was named, or nil if none was.
+func (f learnFlags) far(sh *shell) (*learnFar, error) {
+	address := f.Server
+	if address == "" {
+		address = sh.getenv(config.EnvServer)
+	}
+	key := f.key(sh)
+	switch {
+	case address == "":
+		_, err := serverFlags{Key: f.Key}.remote(sh)
+		return nil, err
+	case key == "":
+		return nil, usagef("a key for the server is missing; give --key or PATCHBAY_KEY (patchbay key add --name laptop --scope learn makes one there)")
+	case f.User != "":
+		return nil, usagef("--user is of no use with a server elsewhere: the key says whose the knowledge points are")
+	}
+	// Clients of Learn are often given the address of its door.
+	r, err := serverFlags{Server: strings.TrimSuffix(strings.TrimRight(address, "/"), learnDoor), Key: key}.remote(sh)
+	if err != nil {
+		return nil, err
+	}
+	return &learnFar{r}, nil
+}
+
+// learnCaller calls Learn's tools: at a server elsewhere, at the one that runs on
+// the data folder, or in the folder itself.
+type learnCaller interface {
+	// call calls a tool and decodes its result into a variable, unless that is nil.
+	// An error of type *learnTrouble is the tool's own.
+	call(ctx context.Context, name string, args, into any) error
+}
+
+// learnTrouble is what a tool says about why it did nothing.
+type learnTrouble struct {
+	text string
+	// reason is for programs, such as "already_reviewed"; empty: there is only the
+	// text.
+	reason string
+	// structured is the same for programs, and perhaps more.
+	structured json.RawMessage
+}
+
+func (e *learnTrouble) Error() string { return e.text }
+
+// learnLimit is how long a call may take. Another schedule for a deck gives all its
+// points new dates.
+const learnLimit = 10 * time.Minute
+
+// open finds where the knowledge points are and hands over what calls the tools
+// there.
+func (f learnFlags) open(ctx context.Context, sh *shell, use func(learnCaller) error) error {
+	far, err := f.far(sh)
+	if err != nil {
+		return err
+	}
+	if far != nil {
+		return use(far)
+	}
+	settings, err := f.load(sh)
+	if err != nil {
+		return err
+	}
+	if !hasData(settings) {
+		return f.noData(settings)
+	}
+	r, err := running(ctx, sh, settings)
+	if err != nil {
+		return err
+	}
+	if r != nil {
+		return use(&learnNear{sh, r, f.User})
+	}
+	return withBase(ctx, sh, settings, func(b *app.Base) error {
+		p, err := person(ctx, b, f.User)
+		if err != nil {
+			return err
+		}
+		service, err := learnService(sh, b)
+		if err != nil {
+			return err
+		}
+		return use(&learnHere{learn.Provider{Service: service}, p, string(sh.lang)})
+	})
+}
+
+// learnService is Learn without a server. Nobody is there to judge.
+func learnService(sh *shell, b *app.Base) (*learn.Service, error) {
+	o, err := app.LearnOptions(b, sh.logger())
+	return learn.New(o), err
+}
+
+// learnWith opens the data that is there and hands over Learn and whose points are
+// meant.
+func (f learnFlags) learnWith(ctx context.Context, sh *shell, use func(s *learn.Service, person string) error) error {
+	return f.with(ctx, sh, func(b *app.Base) error {
+		p, err := person(ctx, b, f.User)
+		if err != nil {
+			return err
+		}
+		s, err := learnService(sh, b)
+		if err != nil {
+			return err
+		}
+		return use(s, p.ID)
+	})
+}
+
+// learnHere calls tools in the data folder.
+type learnHere struct {
+	provider learn.Provider
+	person   store.Person
+	lang     string
+}
+
+func (l *learnHere) call(ctx context.Context, name string, args, into any) error {
+	text, err := json.Marshal(args)
+	if err != nil {
+		return err
+	}
+	res, err := l.provider.Call(ctx, &tool.Call{Tool: name, Args: text, Caller: tool.Caller{Person: l.person.ID, Door: "cli", Lang: l.lang}})
+	if e, ok := errors.AsType[*tool.Error](err); ok && e.Code == tool.BadArgs {
+		return &learnTrouble{text: e.Told}
+	}
+	if err != nil {
+		return err
+	}
+	return learnResult(res, into)
+}
+
+// learnNear calls tools at the server that runs on the data folder.
+type learnNear struct {
+	sh   *shell
+	r    *remote
+	user string
+}
+
+func (l *learnNear) call(ctx context.Context, name string, args, into any) error {
+	text, err := json.Marshal(args)
+	if err != nil {
+		return err
+	}
+	var end api.ToolLine
+	ctx, cancel := context.WithTimeout(ctx, learnLimit)
+	defer cancel()
+	told := false
+	err = l.r.call(ctx, name, api.ToolCall{Arguments: text, User: l.user}, func(line api.ToolLine) error {
+		if line.Progress != nil {
+			l.sh.progress(*line.Progress)
+			told = true
+		}
+		end = line
+		return nil
+	})
+	if told {
+		l.sh.progressEnds()
+	}
+	switch {
+	case err != nil:
+		return err
+	case end.Code == tool.BadArgs:
+		return &learnTrouble{text: end.Error}
+	case end.Error != "":
+		return toolError(end)
+	case end.Result == nil:
+		return errors.New("the server gave no result; is it of another version?")
+	}
+	return learnResult(end.Result, into)
+}
+
+// learnResult reads the result of a tool.
+func learnResult(res *tool.Result, into any) error {
+	if res.IsError {
+		trouble := &learnTrouble{text: res.Words(), structured: res.Structured}
+		var why struct {
+			Error string `json:"error"`
+		}
+		if json.Unmarshal(res.Structured, &why) == nil {
+			trouble.reason = why.Error
+		}
+		return trouble
+	}
+	if into == nil {
+		return nil
+	}
+	if err := json.Unmarshal(res.Structured, into); err != nil {
+		return fmt.Errorf("the result cannot be read; is the server of another version? %w", err)
+	}
+	return nil
+}
+
+// learnFar calls tools at a server elsewhere, and brings files there.
+type learnFar struct{ *remote }
+
+// learnDoor is where a server has Learn's tools.
+const learnDoor = "/api/mcp"
+
+// errLearnKey says what is wrong with a key.
+var errLearnKey = errors.New("the server refuses the key; it needs scope learn (patchbay key add --name laptop --scope learn makes one there), and must not be revoked")
+
+func (l *learnFar) call(ctx context.Context, name string, args, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, learnLimit)
+	defer cancel()
+	params := map[string]any{"name": name, "arguments": args}
+	resp, err := l.send(ctx, http.MethodPost, learnDoor, map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+	if err != nil {
+		return learnRefusal(err)
+	}
+	defer resp.Body.Close()
+	var answer struct {
+		Result *tool.Result `json:"result"`
+		Error  *struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxReply)).Decode(&answer); err != nil {
+		return fmt.Errorf("%s does not answer as a Patchbay server does", l.url)
+	}
+	switch {
+	case answer.Error != nil:
+		return &learnTrouble{text: answer.Error.Message}
+	case answer.Result == nil:
+		return fmt.Errorf("%s does not answer as a Patchbay server does", l.url)
+	}
+	return learnResult(answer.Result, into)
+}
+
+// learnRefusal says what kind of key a server wants at Learn's door.
+func learnRefusal(err error) error {
+	if errors.Is(err, errUnauthorized) {
+		return errLearnKey
+	}
+	return err
+}

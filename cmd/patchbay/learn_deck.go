@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"patchbay/internal/talk"
+)
+
+type learnDeckCmd struct {
+	Name       string `arg:"" optional:"" help:"The deck; without it, all are listed."`
+	New        bool   `help:"Make it, if it is not there."`
+	Rename     string `help:"What it is called from now on." placeholder:"NAME"`
+	Rm         bool   `help:"Delete it. Its knowledge points move to the default deck."`
+	learnRules `embed:""`
+	learnFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (learnDeckCmd) Help() string {
+	return `A deck is made by what is put into it, or by a setting. What it says nothing about is as patchbay learn set says; "" takes a decision back. Another schedule gives all its points new dates and keeps their history.
+
+Examples:
+
+    patchbay learn deck
+    patchbay learn deck Geography --new-per-day 5 --retention 0.85
+    patchbay learn deck Geography --schedule classic
+    patchbay learn deck Geography --rename "World geography"
+    patchbay learn deck Geography --rm`
+}
+
+var (
+	sayDeckSaved   = talk.Say{Zh: "牌组 %s：%s", En: "The deck %s: %s"}
+	sayDeckRemoved = talk.Say{Zh: "牌组 %s 已删除，其中的知识点移到了默认牌组。", En: "The deck %s is deleted; its knowledge points are in the default one."}
+	sayDeckCommon  = talk.Say{Zh: "设置与所有牌组相同", En: "has the settings of all decks"}
+)
+
+// Run lists decks, or changes one.
+func (c *learnDeckCmd) Run(ctx context.Context, sh *shell) error {
+	rules, err := c.changes()
+	if err != nil {
+		return err
+	}
+	change := c.New || c.Rename != "" || len(rules) > 0
+	switch {
+	case c.Name == "" && (change || c.Rm):
+		return usagef("say which deck")
+	case c.Rm && change:
+		return usagef("--rm stands alone")
+	}
+	return c.open(ctx, sh, func(l learnCaller) error {
+		switch {
+		case c.Rm:
+			if err := l.call(ctx, "delete_deck", map[string]any{"name": c.Name}, nil); err != nil {
+				return err
+			}
+			return sh.result(map[string]any{"name": c.Name, "removed": true}, func() { sh.say(sayDeckRemoved, c.Name) })
+		case change:
+			return c.save(ctx, sh, l, rules)
+		}
+		return c.list(ctx, sh, l)
+	})
+}
+
+func (c *learnDeckCmd) save(ctx context.Context, sh *shell, l learnCaller, rules map[string]any) error {
+	args := map[string]any{"name": c.Name, "settings": rules}
+	if c.Rename != "" {
+		// The tool would make a deck that is not there.
+		if _, err := c.find(ctx, l); err != nil {
+			return err
+		}
+		args["new_name"] = c.Rename
+	}
+	var raw json.RawMessage
+	if err := l.call(ctx, "save_deck", args, &raw); err != nil {
+		return err
+	}
+	var d learnDeckRow
+	if err := json.Unmarshal(raw, &d); err != nil {
+		return err
+	}
+	return sh.result(raw, func() {
+		own := sayDeckCommon.In(sh.lang)
+		if len(d.Own) > 2 { // more than {}
+			own = plain(string(d.Own))
+		}
+		sh.say(sayDeckSaved, plain(d.Name), own)
+	})
+}
+
+// learnDecks lists the decks.
+func learnDecks(ctx context.Context, l learnCaller) ([]json.RawMessage, error) {
+	var out struct {
+		Decks []json.RawMessage `json:"decks"`
+	}
+	err := l.call(ctx, "list_decks", map[string]any{}, &out)
+	return out.Decks, err
+}
+
+// find looks the deck up.
+func (c *learnDeckCmd) find(ctx context.Context, l learnCaller) (json.RawMessage, error) {
+	decks, err := learnDecks(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	for _, raw := range decks {
+		var d learnDeckRow
+		if json.Unmarshal(raw, &d) == nil && strings.EqualFold(d.Name, c.Name) {
+			return raw, nil
+		}
+	}
+	return nil, fmt.Errorf("there is no deck %q; --new makes it, and patchbay learn deck lists those there are", c.Name)
+}
+
+func (c *learnDeckCmd) list(ctx context.Context, sh *shell, l learnCaller) error {
+	var decks []json.RawMessage
+	var err error
+	if c.Name == "" {
+		decks, err = learnDecks(ctx, l)
+	} else {
+		var one json.RawMessage
+		one, err = c.find(ctx, l)
+		decks = []json.RawMessage{one}
+	}
+	if err != nil {
+		return err
+	}
+	rows := make([]learnDeckRow, len(decks))
+	for i, raw := range decks {
+		if err := json.Unmarshal(raw, &rows[i]); err != nil {
+			return err
+		}
+	}
+	return sh.result(decks, func() { sh.learnDecks(rows, true) })
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"patchbay/internal/plug/learn"
+	"patchbay/internal/talk"
+)
+
+type learnExportCmd struct {
+	File       string `arg:"" optional:"" help:"The file; without it, or with -, standard output."`
+	Format     string `help:"What to write: json (all there is), csv, md or apkg (Anki); without it, as the file is named." enum:",json,csv,md,apkg" default:"" placeholder:"FORMAT"`
+	Deck       string `help:"Only this deck." placeholder:"DECK"`
+	learnFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (learnExportCmd) Help() string {
+	return `JSON holds all: texts, plans and history; patchbay learn import reads it back. A file that is there is replaced only when the new one is whole.
+
+Examples:
+
+    patchbay learn export backup.json
+    patchbay learn export german.apkg --deck German
+    patchbay learn export --format csv | less`
+}
+
+var (
+	sayExported  = talk.Say{Zh: "已写入 %s，共 %d 个知识点。", En: "Written to %s: %d knowledge points."}
+	sayExportedN = talk.Say{Zh: "已写入 %s。", En: "Written to %s."}
+)
+
+// unknownPoints is how many points there were if nobody counted.
+const unknownPoints = -1
+
+// Run exports.
+func (c *learnExportCmd) Run(ctx context.Context, sh *shell) error {
+	far, err := c.far(sh)
+	if err != nil {
+		return err
+	}
+	toOutput := c.File == "" || c.File == "-"
+	format, err := c.format(toOutput)
+	if err != nil {
+		return err
+	}
+	write := func(w io.Writer) (int, error) { return c.write(ctx, sh, far, format, w) }
+	if toOutput {
+		if _, ok := terminal(sh.stdout); ok && format == "apkg" {
+			return usagef("an Anki package is nothing to read on a terminal; name a file")
+		}
+		_, err := write(sh.stdout)
+		sh.barEnds()
+		return err
+	}
+	n, err := writeWhole(c.File, write)
+	sh.barEnds()
+	if err != nil {
+		return err
+	}
+	return sh.result(exported(c.File, format, n), func() {
+		if n == unknownPoints {
+			sh.say(sayExportedN, c.File)
+			return
+		}
+		sh.say(sayExported, c.File, n)
+	})
+}
+
+func exported(file, format string, n int) map[string]any {
+	out := map[string]any{"file": file, "format": format}
+	if n != unknownPoints {
+		out["points"] = n
+	}
+	return out
+}
+
+// format is what to write.
+func (c *learnExportCmd) format(toOutput bool) (string, error) {
+	if c.Format != "" {
+		return c.Format, nil
+	}
+	if toOutput {
+		return "json", nil
+	}
+	switch ext := strings.ToLower(filepath.Ext(c.File)); ext {
+	case ".json", ".csv", ".md", ".apkg":
+		return ext[1:], nil
+	case ".markdown":
+		return "md", nil
+	}
+	return "", usagef("the name %s does not say what to write; give --format json, csv, md or apkg", c.File)
+}
+
+// write writes the points.
+func (c *learnExportCmd) write(ctx context.Context, sh *shell, far *learnFar, format string, w io.Writer) (n int, err error) {
+	if far != nil {
+		return unknownPoints, far.exportFile(ctx, sh, format, c.Deck, w)
+	}
+	err = c.learnWith(ctx, sh, func(s *learn.Service, person string) error {
+		n, err = s.Export(ctx, person, learn.ExportOptions{Format: format, Deck: c.Deck, Progress: sh.bar}, w)
+		return err
+	})
+	return n, err
+}
+
+// exportFile gets a file from the server.
+func (l *learnFar) exportFile(ctx context.Context, sh *shell, format, deck string, w io.Writer) error {
+	query := url.Values{"format": {format}}
+	if deck != "" {
+		query.Set("deck", deck)
+	}
+	resp, err := l.file(ctx, http.MethodGet, "export", query, nil, 0)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if _, err = io.Copy(w, &counted{from: resp.Body, size: max(0, resp.ContentLength), told: sh.bar}); err != nil {
+		return fmt.Errorf("the file did not come whole: %w", err)
+	}
+	return nil
+}
+
+// writeWhole writes a file under another name beside it and gives it its own when
+// all of it is there.
+func writeWhole(name string, write func(io.Writer) (int, error)) (n int, err error) {
+	if real, err := filepath.EvalSymlinks(name); err == nil {
+		name = real
+	}
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return writeInto(name, write)
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name()) //nolint:errcheck // what went wrong before matters more
+		}
+	}()
+	n, err = write(f)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return n, err
+	}
+	return n, os.Rename(f.Name(), name)
+}
+
+// writeInto writes to what is no file, such as a pipe.
+func writeInto(name string, write func(io.Writer) (int, error)) (n int, err error) {
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return 0, err
+	}
+	n, err = write(f)
+	return n, errors.Join(err, f.Close())
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+
+	"patchbay/internal/talk"
+)
+
+type learnListCmd struct {
+	Due         bool   `help:"Only what is due now, in the order of the review." xor:"which"`
+	Drafts      bool   `help:"Only drafts, which wait to be confirmed." xor:"which"`
+	Trash       bool   `help:"What was deleted within 30 days." xor:"which"`
+	Query       string `help:"Search, the best first." xor:"which" placeholder:"TEXT"`
+	Limit       int    `help:"How many at most." default:"50" placeholder:"N"`
+	All         bool   `help:"All of them."`
+	learnFilter `embed:""`
+	learnFlags  `embed:""`
+}
+
+// Help is the command's examples.
+func (learnListCmd) Help() string {
+	return `The newest come first. Of ids the last letters are shown, which are enough for the other commands; --json has them whole.
+
+Examples:
+
+    patchbay learn list
+    patchbay learn list --due --deck Geography
+    patchbay learn list --query "photosynthesis"
+    patchbay learn list --all --json`
+}
+
+var (
+	sayLearnDue      = talk.Say{Zh: "到期", En: "DUE"}
+	sayLearnDeck     = talk.Say{Zh: "牌组", En: "DECK"}
+	sayLearnQuestion = talk.Say{Zh: "问题", En: "QUESTION"}
+	sayLearnNothing  = talk.Say{Zh: "没有知识点。", En: "There are none."}
+	sayLearnMore     = talk.Say{Zh: "还有更多；--all 全部列出。", En: "There are more; --all lists them."}
+)
+
+const (
+	// leastQuestion is how many columns of a question are shown on narrow terminals.
+	leastQuestion = 20
+	// deckWidth is how many columns of a deck's name are shown.
+	deckWidth = 20
+	// searchMost is how many points a search finds.
+	searchMost = 100
+)
+
+// Run lists.
+func (c *learnListCmd) Run(ctx context.Context, sh *shell) error {
+	if c.Limit < 1 {
+		return usagef("--limit is %d; it must be at least 1", c.Limit)
+	}
+	if c.Trash && c.learnFilter != (learnFilter{}) {
+		return usagef("--trash lists all that was deleted; --deck and --tag cannot be given with it")
+	}
+	return c.open(ctx, sh, func(l learnCaller) error {
+		rows, more, err := c.rows(ctx, l)
+		if err != nil {
+			return err
+		}
+		return sh.result(rows, func() { sh.learnTable(rows, more) })
+	})
+}
+
+// rows reads as many points as are wanted; more says that there are others.
+func (c *learnListCmd) rows(ctx context.Context, l learnCaller) (rows []json.RawMessage, more bool, err error) {
+	name, args := "list_knowledge_points", c.put(map[string]any{})
+	most := c.Limit
+	switch {
+	case c.Query != "":
+		name, most = "search_knowledge_points", min(c.Limit, searchMost)
+		args["query"] = c.Query
+		if c.All {
+			most = searchMost
+		}
+	case c.Trash:
+		name = learnTrash
+	case c.Due:
+		args["due_only"] = true
+	case c.Drafts:
+		args["drafts"] = true
+	}
+	rows = []json.RawMessage{}
+	args["limit"] = min(most+1, learnPage)
+	if c.Query != "" {
+		args["limit"] = most
+	} else if c.All {
+		args["limit"] = learnPage
+	}
+	err = learnPages(ctx, l, name, args, func(page []json.RawMessage) bool {
+		rows = append(rows, page...)
+		return c.All || len(rows) <= most
+	})
+	if !c.All && len(rows) > most {
+		rows, more = rows[:most], true
+	}
+	return rows, more, err
+}
+
+// learnTable shows points as wide as the terminal is.
+func (sh *shell) learnTable(rows []json.RawMessage, more bool) {
+	if len(rows) == 0 {
+		sh.say(sayLearnNothing)
+		return
+	}
+	points := make([]learnPoint, 0, len(rows))
+	cells := make([][]string, 0, len(rows))
+	widths := [4]int{learnShortID, columns(sayState.In(sh.lang)), columns(sayLearnDue.In(sh.lang)), columns(sayLearnDeck.In(sh.lang))}
+	for _, row := range rows {
+		var p learnPoint
+		if json.Unmarshal(row, &p) != nil {
+			continue
+		}
+		line := []string{learnShort(p.ID), sh.learnState(p.State), sh.learnDue(p.Due), short(p.Deck, deckWidth)}
+		for i, cell := range line {
+			widths[i] = max(widths[i], columns(cell))
+		}
+		points, cells = append(points, p), append(cells, line)
+	}
+	room := sh.width()
+	for _, w := range widths {
+		room -= w + 2
+	}
+	for i, p := range points {
+		cells[i] = append(cells[i], short(p.Question, max(room, leastQuestion)))
+	}
+	sh.table([]talk.Say{sayID, sayState, sayLearnDue, sayLearnDeck, sayLearnQuestion}, cells)
+	if more {
+		sh.say(sayLearnMore)
+	}
+}

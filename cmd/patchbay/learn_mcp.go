@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"patchbay/internal/config"
+	"patchbay/internal/observe"
+	"patchbay/internal/plug/mcp/stdio"
+)
+
+type learnMcpCmd struct {
+	Server    string `help:"Server to carry messages to, wherever it runs; or PATCHBAY_SERVER. Without it, the one that runs on the data folder." placeholder:"URL"`
+	Key       string `help:"Key with scope learn for that server; better given as PATCHBAY_KEY or LEARN_ASSISTANT_API_KEY." placeholder:"KEY"`
+	dataFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (learnMcpCmd) Help() string {
+	return `An MCP server on standard input and output, for programs that start theirs themselves, such as Claude Desktop and Cursor. It carries their messages to Learn at a server and stores nothing. Make a key with: patchbay key add --name desktop --scope learn
+
+Put this into claude_desktop_config.json, or into Cursor's mcp.json:
+
+    {
+      "mcpServers": {
+        "learn": {
+          "command": "patchbay",
+          "args": ["learn", "mcp"],
+          "env": {
+            "PATCHBAY_SERVER": "https://board.example.org",
+            "PATCHBAY_KEY": "sk_..."
+          }
+        }
+      }
+    }
+
+If the program does not find patchbay, give its whole path as the command.
+
+Examples:
+
+    patchbay learn mcp
+    patchbay learn mcp --server https://board.example.org`
+}
+
+// Run carries messages until the program closes standard input.
+func (c *learnMcpCmd) Run(ctx context.Context, sh *shell) error {
+	flags := learnFlags{Server: c.Server, Key: c.Key, dataFlags: c.dataFlags}
+	key := flags.key(sh)
+	if key == "" {
+		return usagef("a key is missing; make one with: patchbay key add --name desktop --scope learn%s and give it as PATCHBAY_KEY", c.again())
+	}
+	address, err := c.address(ctx, sh)
+	if err != nil {
+		return err
+	}
+	err = stdio.Serve(ctx, stdio.Options{
+		In: sh.stdin, Out: sh.stdout, URL: address, Key: key, Logger: observe.NewLogger(sh.stderr, "warn", "text"), Program: "patchbay learn mcp",
+	})
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil // programs end their servers like this
+	}
+	return err
+}
+
+// address is where the server is.
+func (c *learnMcpCmd) address(ctx context.Context, sh *shell) (string, error) {
+	if c.Server != "" {
+		return c.Server, nil
+	}
+	if address := sh.getenv(config.EnvServer); address != "" {
+		return address, nil
+	}
+	r, err := reach(ctx, sh, c.dataFlags, serverFlags{})
+	if err != nil {
+		return "", err
+	}
+	if r == nil {
+		return "", errors.New("no server runs on the data folder; start one with: patchbay serve" + c.again() + ", or name one with --server or PATCHBAY_SERVER")
+	}
+	return r.url, nil
+}

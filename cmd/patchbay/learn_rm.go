@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"patchbay/internal/talk"
+)
+
+type learnRmCmd struct {
+	IDs        []string `arg:"" name:"id" help:"Knowledge points: ids, or the last letters of those, as learn list shows them."`
+	Undo       bool     `help:"Bring them back instead."`
+	learnFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (learnRmCmd) Help() string {
+	return `What is deleted is kept for 30 days: patchbay learn list --trash
+
+Examples:
+
+    patchbay learn rm 3b1f5e77
+    patchbay learn rm --undo 3b1f5e77`
+}
+
+var (
+	sayLearnRemoved  = talk.Say{Zh: "已删除：%s。30 天内可恢复：patchbay learn rm --undo %s%s", En: "Deleted: %s. Within 30 days this brings it back: patchbay learn rm --undo %s%s"}
+	sayLearnRestored = talk.Say{Zh: "已恢复（%s）：%s", En: "Back again (%s): %s"}
+)
+
+// Run deletes, or brings back. What cannot be done does not keep it from the rest.
+func (c *learnRmCmd) Run(ctx context.Context, sh *shell) error {
+	return c.open(ctx, sh, func(l learnCaller) error {
+		done := []string{}
+		var wrong []error
+		for _, id := range c.IDs {
+			each := c.remove
+			if c.Undo {
+				each = c.restore
+			}
+			id, err := each(ctx, sh, l, id)
+			if err != nil {
+				wrong = append(wrong, err)
+				continue
+			}
+			done = append(done, id)
+		}
+		err := errors.Join(wrong...)
+		if sh.json {
+			what := "deleted"
+			if c.Undo {
+				what = "restored"
+			}
+			err = errors.Join(err, sh.writeJSON(map[string]any{what: done}, "  "))
+		}
+		return err
+	})
+}
+
+func (c *learnRmCmd) remove(ctx context.Context, sh *shell, l learnCaller, id string) (string, error) {
+	id, err := learnID(ctx, l, id)
+	if err != nil {
+		return id, err
+	}
+	var p learnPoint
+	if err := l.call(ctx, "get_knowledge_point", map[string]any{"id": id}, &p); err != nil {
+		return id, err
+	}
+	if err := l.call(ctx, "delete_knowledge_point", map[string]any{"id": id}, nil); err != nil {
+		return id, err
+	}
+	if !sh.json {
+		sh.say(sayLearnRemoved, learnHeading(p.Question), learnShort(id), c.again())
+	}
+	return id, nil
+}
+
+func (c *learnRmCmd) restore(ctx context.Context, sh *shell, l learnCaller, id string) (string, error) {
+	whole, err := learnFind(ctx, l, learnTrash, id)
+	if err != nil {
+		return id, err
+	}
+	var p learnPoint
+	if err := l.call(ctx, "restore_knowledge_point", map[string]any{"id": whole}, &p); err != nil {
+		return whole, err
+	}
+	if !sh.json {
+		sh.say(sayLearnRestored, sh.learnState(p.State), learnHeading(p.Question))
+	}
+	return whole, nil
+}

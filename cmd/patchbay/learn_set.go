@@ -1,0 +1,275 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"patchbay/internal/talk"
+)
+
+// learnRules say how points come again. They are texts, so that an empty one can
+// take a decision back.
+type learnRules struct {
+	Schedule      *string `help:"When points come again: fsrs (as well as they are remembered) or classic (after 1, 7, 16 and 35 days)." placeholder:"NAME"`
+	Retention     *string `help:"How likely a point should be remembered when it comes again, from 0.80 to 0.97." placeholder:"SHARE"`
+	NewPerDay     *string `help:"New points a day." placeholder:"N"`
+	ReviewsPerDay *string `help:"Other points a day." placeholder:"N"`
+	MaxInterval   *string `help:"Longest time between two reviews, in days." placeholder:"N"`
+	Steps         *string `help:"Minutes between the first reviews of a new point, such as 1,10; none for whole days." placeholder:"LIST"`
+	Relearn       *string `help:"The same for a point that was forgotten." placeholder:"LIST"`
+	Leech         *string `help:"How often a point is forgotten until it is marked as a leech; 0: never." placeholder:"N"`
+}
+
+// changes are the settings that are given, as the tools take them.
+func (r learnRules) changes() (map[string]any, error) {
+	out := map[string]any{}
+	for _, s := range []struct {
+		flag, name string
+		text       *string
+		read       func(string) (any, error)
+	}{
+		{"schedule", "schedule", r.Schedule, readWord},
+		{"retention", "retention", r.Retention, readShare},
+		{"new-per-day", "new_per_day", r.NewPerDay, readCount},
+		{"reviews-per-day", "reviews_per_day", r.ReviewsPerDay, readCount},
+		{"max-interval", "max_interval", r.MaxInterval, readCount},
+		{"steps", "steps", r.Steps, readMinutes},
+		{"relearn", "relearn", r.Relearn, readMinutes},
+		{"leech", "leech", r.Leech, readCount},
+	} {
+		switch {
+		case s.text == nil:
+		case *s.text == "":
+			out[s.name] = nil
+		default:
+			v, err := s.read(*s.text)
+			if err != nil {
+				return nil, usagef("--%s is %q; %w", s.flag, *s.text, err)
+			}
+			out[s.name] = v
+		}
+	}
+	return out, nil
+}
+
+func readWord(text string) (any, error) { return text, nil }
+
+func readShare(text string) (any, error) {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(v > 0 && v < 1) {
+		return nil, fmt.Errorf("give a share such as 0.9")
+	}
+	return v, nil
+}
+
+func readCount(text string) (any, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return nil, fmt.Errorf("give a number such as 20")
+	}
+	return n, nil
+}
+
+func readMinutes(text string) (any, error) {
+	list := []int{}
+	if text == "none" {
+		return list, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(part))
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("give minutes such as 1,10, or none")
+		}
+		list = append(list, n)
+	}
+	return list, nil
+}
+
+type learnSetCmd struct {
+	TimeZone   *string `help:"Where you live, such as Asia/Shanghai." placeholder:"ZONE"`
+	DayStart   *string `help:"When your day begins, such as 04:00: who learns after midnight learns for the day before." placeholder:"TIME"`
+	Remind     *string `help:"When to be told what is due, such as 20:00." placeholder:"TIME"`
+	Via        *string `help:"How: glasses, webhook, calendar, or several of them with commas." placeholder:"WAYS"`
+	Webhook    *string `help:"Address that a reminder is posted to." placeholder:"URL"`
+	Bot        *string `help:"Number or name of the bot that judges what you recalled; none: nobody does." placeholder:"BOT"`
+	Strictness *string `help:"How it judges: lenient, normal or strict." placeholder:"WORD"`
+	learnRules `embed:""`
+	learnFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (learnSetCmd) Help() string {
+	return `Without a flag it shows the settings. "" takes a decision back. How points come again holds for all decks that say nothing else (patchbay learn deck); another schedule gives all points new dates and keeps their history.
+
+Examples:
+
+    patchbay learn set
+    patchbay learn set --time-zone Asia/Shanghai --day-start 04:00 --new-per-day 10
+    patchbay learn set --remind 20:00 --via glasses
+    patchbay learn set --schedule classic
+    patchbay learn set --remind ""`
+}
+
+// learnSettings are how points come again.
+type learnSettings struct {
+	Schedule  string  `json:"schedule"`
+	Retention float64 `json:"retention"`
+	Max       int     `json:"max_interval"`
+	Steps     []int   `json:"steps"`
+	Relearn   []int   `json:"relearn"`
+	New       int     `json:"new_per_day"`
+	Reviews   int     `json:"reviews_per_day"`
+	Leech     int     `json:"leech"`
+}
+
+// learnProfile is what somebody decided about learning, and what follows.
+type learnProfile struct {
+	Zone       string        `json:"time_zone"`
+	DayStart   string        `json:"day_start"`
+	Bot        string        `json:"bot"`
+	Strictness string        `json:"strictness"`
+	Remind     learnRemind   `json:"remind"`
+	Settings   learnSettings `json:"settings"`
+}
+
+// learnRemind says when and how somebody is told that points are due.
+type learnRemind struct {
+	At      string   `json:"at,omitempty"`
+	Via     []string `json:"via,omitempty"`
+	Webhook string   `json:"webhook,omitempty"`
+}
+
+var (
+	sayLearnZone      = talk.Say{Zh: "时区", En: "Time zone"}
+	sayLearnDayStart  = talk.Say{Zh: "一天开始于", En: "Day begins at"}
+	sayLearnRemind    = talk.Say{Zh: "提醒", En: "Reminder"}
+	sayLearnJudge     = talk.Say{Zh: "评判的机器人", En: "Bot that judges"}
+	sayLearnStrict    = talk.Say{Zh: "评判", En: "Judges"}
+	sayLearnSchedule  = talk.Say{Zh: "方法", En: "SCHEDULE"}
+	sayLearnScheduled = talk.Say{Zh: "复习方法", En: "Schedule"}
+	sayLearnRetention = talk.Say{Zh: "目标记忆率", En: "Retention"}
+	sayLearnPerDay    = talk.Say{Zh: "每天新学", En: "New per day"}
+	sayLearnReviews   = talk.Say{Zh: "每天复习", En: "Reviews per day"}
+	sayLearnInterval  = talk.Say{Zh: "最长间隔（天）", En: "Longest interval (days)"}
+	sayLearnSteps     = talk.Say{Zh: "新知识点的步骤（分钟）", En: "Steps of new points (min)"}
+	sayLearnRelearn   = talk.Say{Zh: "忘记后的步骤（分钟）", En: "Steps after forgetting (min)"}
+	sayLearnLeech     = talk.Say{Zh: "难点的忘记次数", En: "Lapses of a leech"}
+	sayLearnFirst     = talk.Say{Zh: "第一个模型", En: "the first model there is"}
+)
+
+// Run shows the settings or changes them.
+func (c *learnSetCmd) Run(ctx context.Context, sh *shell) error {
+	changes, err := c.all()
+	if err != nil {
+		return err
+	}
+	return c.open(ctx, sh, func(l learnCaller) error {
+		var raw json.RawMessage
+		if err := l.call(ctx, "get_learning_settings", map[string]any{}, &raw); err != nil {
+			return err
+		}
+		var p learnProfile
+		if err := json.Unmarshal(raw, &p); err != nil {
+			return err
+		}
+		if c.Remind != nil || c.Via != nil || c.Webhook != nil {
+			changes["remind"] = c.remind(p.Remind)
+		}
+		if len(changes) > 0 {
+			if err := l.call(ctx, "update_learning_settings", changes, &raw); err != nil {
+				return err
+			}
+			p = learnProfile{}
+			if err := json.Unmarshal(raw, &p); err != nil {
+				return err
+			}
+		}
+		return sh.result(raw, func() { sh.learnProfile(p) })
+	})
+}
+
+// all are the changes, apart from the reminder's.
+func (c *learnSetCmd) all() (map[string]any, error) {
+	out := map[string]any{}
+	for name, text := range map[string]*string{"time_zone": c.TimeZone, "day_start": c.DayStart, "bot": c.Bot, "strictness": c.Strictness} {
+		switch {
+		case text == nil:
+		case *text == "":
+			out[name] = nil
+		default:
+			out[name] = *text
+		}
+	}
+	rules, err := c.changes()
+	if len(rules) > 0 {
+		out["defaults"] = rules
+	}
+	return out, err
+}
+
+// remind is the whole reminder: it is changed as one.
+func (c *learnSetCmd) remind(r learnRemind) learnRemind {
+	if c.Remind != nil {
+		r.At = *c.Remind
+	}
+	if c.Via != nil {
+		r.Via = nil
+		for way := range strings.SplitSeq(*c.Via, ",") {
+			if way = strings.TrimSpace(way); way != "" {
+				r.Via = append(r.Via, way)
+			}
+		}
+	}
+	if c.Webhook != nil {
+		r.Webhook = *c.Webhook
+	}
+	return r
+}
+
+func (sh *shell) learnProfile(p learnProfile) {
+	remind := sayNever.In(sh.lang)
+	if p.Remind.At != "" {
+		remind = strings.TrimSpace(p.Remind.At + " " + strings.Join(p.Remind.Via, ", ") + " " + p.Remind.Webhook)
+	}
+	judge := p.Bot
+	if judge == "" {
+		judge = sayLearnFirst.In(sh.lang)
+	}
+	strictness := p.Strictness
+	if strictness == "" {
+		strictness = "normal"
+	}
+	s := p.Settings
+	rows := []struct {
+		name  talk.Say
+		value string
+	}{
+		{sayLearnZone, p.Zone}, {sayLearnDayStart, p.DayStart}, {sayLearnRemind, remind}, {sayLearnJudge, judge}, {sayLearnStrict, strictness},
+		{sayLearnScheduled, s.Schedule}, {sayLearnRetention, strconv.FormatFloat(s.Retention, 'g', 4, 64)},
+		{sayLearnPerDay, strconv.Itoa(s.New)}, {sayLearnReviews, strconv.Itoa(s.Reviews)}, {sayLearnInterval, strconv.Itoa(s.Max)},
+		{sayLearnSteps, minutes(s.Steps)}, {sayLearnRelearn, minutes(s.Relearn)}, {sayLearnLeech, strconv.Itoa(s.Leech)},
+	}
+	wide := 0
+	for _, r := range rows {
+		wide = max(wide, columns(r.name.In(sh.lang)))
+	}
+	for _, r := range rows {
+		name := r.name.In(sh.lang)
+		sh.printf("%s%s  %s\n", name, strings.Repeat(" ", wide-columns(name)), plain(r.value))
+	}
+}
+
+// minutes writes steps as they are given.
+func minutes(list []int) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	parts := make([]string, len(list))
+	for i, n := range list {
+		parts[i] = strconv.Itoa(n)
+	}
+	return strings.Join(parts, ",")
+}

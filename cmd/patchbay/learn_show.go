@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"patchbay/internal/talk"
+)
+
+type learnShowCmd struct {
+	ID         string `arg:"" name:"id" help:"The knowledge point: its id, or the last letters of that, as learn list shows them."`
+	learnFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (learnShowCmd) Help() string {
+	return `Shows a knowledge point, its plan and all its reviews.
+
+Examples:
+
+    patchbay learn show 3b1f5e77
+    patchbay learn show 0198c4d2-7a51-7c3e-9d2f-0d6a3b1f5e77 --json`
+}
+
+// learnReview is a row of a point's history.
+type learnReview struct {
+	ID     string    `json:"review_id"`
+	Kind   string    `json:"kind"`
+	At     time.Time `json:"at"`
+	Grade  string    `json:"grade"`
+	Recall string    `json:"recall_text"`
+	Score  *int      `json:"score"`
+	TookMS int64     `json:"took_ms"`
+	Door   string    `json:"door"`
+}
+
+var (
+	sayLearnAbout = talk.Say{Zh: "%s · %s · 牌组 %s", En: "%s · %s · deck %s"}
+	sayLearnComes = talk.Say{Zh: "到期：%s", En: "Due: %s"}
+	sayLearnTags  = talk.Say{Zh: "标签：%s", En: "Tags: %s"}
+	sayLearnPlan  = talk.Say{Zh: "计划", En: "Plan"}
+	sayLearnOpen  = talk.Say{Zh: "待复习", En: "to come"}
+	sayLearnDone  = talk.Say{Zh: "%s 完成", En: "done %s"}
+	sayLearnPast  = talk.Say{Zh: "历史", En: "History"}
+	sayNoHistory  = talk.Say{Zh: "还没有复习过。", En: "It was never reviewed."}
+)
+
+var learnKinds = map[string]talk.Say{
+	"review":     {Zh: "复习", En: "review"},
+	"undo":       {Zh: "撤销", En: "undo"},
+	"reschedule": {Zh: "改期", En: "another date"},
+}
+
+// Run shows a point.
+func (c *learnShowCmd) Run(ctx context.Context, sh *shell) error {
+	return c.open(ctx, sh, func(l learnCaller) error {
+		id, err := learnID(ctx, l, c.ID)
+		if err != nil {
+			return err
+		}
+		var row json.RawMessage
+		if err := l.call(ctx, "get_knowledge_point", map[string]any{"id": id}, &row); err != nil {
+			return err
+		}
+		history, err := learnHistory(ctx, l, id)
+		if err != nil {
+			return err
+		}
+		var p learnPoint
+		if err := json.Unmarshal(row, &p); err != nil {
+			return err
+		}
+		return sh.result(map[string]any{"knowledge_point": row, "reviews": history}, func() { sh.learnPoint(p, history) })
+	})
+}
+
+// learnHistory reads all there is about a point's past.
+func learnHistory(ctx context.Context, l learnCaller, id string) ([]json.RawMessage, error) {
+	all := []json.RawMessage{}
+	args := map[string]any{"knowledge_point_id": id, "limit": learnPage}
+	for {
+		var page struct {
+			Rows []json.RawMessage `json:"reviews"`
+			Next string            `json:"next_cursor"`
+		}
+		if err := l.call(ctx, "review_history", args, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Rows...)
+		if page.Next == "" {
+			return all, nil
+		}
+		args["cursor"] = page.Next
+	}
+}
+
+func (sh *shell) learnPoint(p learnPoint, history []json.RawMessage) {
+	sh.say(sayLearnAbout, p.ID, sh.learnState(p.State), plain(p.Deck))
+	if p.Due != "" {
+		sh.say(sayLearnComes, sh.learnDue(p.Due))
+	}
+	if len(p.Tags) > 0 {
+		sh.say(sayLearnTags, plain(strings.Join(p.Tags, ", ")))
+	}
+	ink := sh.ink(sh.stdout)
+	sh.printf("\n%s\n\n%s\n\n%s\n", ink.bold(strings.TrimSpace(plain(p.Question))), ink.markdown(p.Answer), sayLearnPlan.In(sh.lang))
+	for _, row := range p.Plan {
+		state := sayLearnOpen.In(sh.lang)
+		if row.Completed {
+			state = sayLearnDone.In(sh.lang, sh.when(row.At))
+		}
+		sh.printf("  %2d  %s  %s\n", row.Number, row.Day, state)
+	}
+	sh.printf("\n%s\n", sayLearnPast.In(sh.lang))
+	if len(history) == 0 {
+		sh.printf("  %s\n", sayNoHistory.In(sh.lang))
+	}
+	for _, row := range history {
+		var r learnReview
+		if json.Unmarshal(row, &r) != nil {
+			continue
+		}
+		sh.printf("  %s\n", sh.learnReview(r))
+	}
+}
+
+// learnReview is a review on a line.
+func (sh *shell) learnReview(r learnReview) string {
+	parts := []string{sh.when(r.At), plain(r.Kind)}
+	if kind, ok := learnKinds[r.Kind]; ok {
+		parts[1] = kind.In(sh.lang)
+	}
+	if r.Grade != "" {
+		parts = append(parts, sh.learnGrade(r.Grade))
+	}
+	if r.TookMS > 0 {
+		parts = append(parts, took((time.Duration(r.TookMS) * time.Millisecond).Round(time.Second/10)))
+	}
+	if r.Door != "" {
+		parts = append(parts, plain(r.Door))
+	}
+	if r.Recall != "" {
+		parts = append(parts, "“"+short(r.Recall, maxHeading)+"”")
+	}
+	return strings.Join(parts, "  ")
+}

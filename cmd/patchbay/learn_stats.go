@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"patchbay/internal/talk"
+)
+
+type learnStatsCmd struct {
+	Days       int `help:"How many days to look ahead, at most 365." default:"14" placeholder:"N"`
+	learnFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (learnStatsCmd) Help() string {
+	return `Examples:
+
+    patchbay learn stats
+    patchbay learn stats --days 60
+    patchbay learn stats --json`
+}
+
+// learnLeft is how much is left for today.
+type learnLeft struct {
+	New     int `json:"new"`
+	Steps   int `json:"learning"`
+	Reviews int `json:"review"`
+	Held    int `json:"held_back"`
+}
+
+func (l learnLeft) total() int { return l.New + l.Steps + l.Reviews }
+
+// learnStats is how learning goes.
+type learnStats struct {
+	Today     string         `json:"today"`
+	Zone      string         `json:"time_zone"`
+	Points    int            `json:"points"`
+	Left      learnLeft      `json:"left_today"`
+	Streak    int            `json:"streak_days"`
+	Retention float64        `json:"retention_30d"`
+	Reviews   int            `json:"reviews_30d"`
+	Forecast  []learnDay     `json:"forecast"`
+	Decks     []learnDeckRow `json:"decks"`
+	Done      struct {
+		Reviews int `json:"reviews"`
+		New     int `json:"new"`
+		Again   int `json:"again"`
+		Minutes int `json:"minutes"`
+	} `json:"done_today"`
+}
+
+// learnDay is how much is due on a day.
+type learnDay struct {
+	Day string `json:"date"`
+	Due int    `json:"due"`
+}
+
+// learnDeckRow is a deck and what waits in it.
+type learnDeckRow struct {
+	Name     string          `json:"name"`
+	Points   int             `json:"points"`
+	New      int             `json:"new"`
+	Due      int             `json:"due"`
+	Settings learnSettings   `json:"settings"`
+	Own      json.RawMessage `json:"own_settings"`
+}
+
+const (
+	// daysMost is the longest look ahead, in days.
+	daysMost = 365
+	// barMost is the longest bar, in columns.
+	barMost = 60
+)
+
+var (
+	sayLearnLeft   = talk.Say{Zh: "今天还剩 %d 个（新 %d）。", En: "Left for today: %d (%d new)."}
+	sayLearnHeld   = talk.Say{Zh: "另有 %d 个超出了每日上限（patchbay learn set --new-per-day N --reviews-per-day N）。", En: "Held back by the limits of the day: %d (patchbay learn set --new-per-day N --reviews-per-day N)."}
+	sayLearnToday  = talk.Say{Zh: "今天完成 %d 次（新 %d，忘记 %d），%d 分钟。", En: "Done today: %d (%d new, %d again), %d min."}
+	sayLearnStreak = talk.Say{Zh: "连续 %d 天。", En: "Days in a row: %d."}
+	sayLearnKept   = talk.Say{Zh: "30 天内复习 %d 次，记住 %.0f%%。", En: "In 30 days: %d reviews, %.0f%% remembered."}
+	sayLearnAhead  = talk.Say{Zh: "接下来（时区 %s）", En: "Coming (time zone %s)"}
+	sayLearnPoints = talk.Say{Zh: "知识点", En: "POINTS"}
+	sayLearnNew    = talk.Say{Zh: "新", En: "NEW"}
+)
+
+// Run tells.
+func (c *learnStatsCmd) Run(ctx context.Context, sh *shell) error {
+	if c.Days < 1 || c.Days > daysMost {
+		return usagef("--days is %d; choose from 1 to %d", c.Days, daysMost)
+	}
+	return c.open(ctx, sh, func(l learnCaller) error {
+		var raw json.RawMessage
+		if err := l.call(ctx, "learning_stats", map[string]any{"days": c.Days}, &raw); err != nil {
+			return err
+		}
+		var s learnStats
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return err
+		}
+		return sh.result(raw, func() { sh.learnStats(s) })
+	})
+}
+
+func (sh *shell) learnStats(s learnStats) {
+	sh.say(sayLearnLeft, s.Left.total(), s.Left.New)
+	if s.Left.Held > 0 {
+		sh.say(sayLearnHeld, s.Left.Held)
+	}
+	sh.say(sayLearnToday, s.Done.Reviews, s.Done.New, s.Done.Again, s.Done.Minutes)
+	sh.say(sayLearnStreak, s.Streak)
+	if s.Reviews > 0 {
+		sh.say(sayLearnKept, s.Reviews, 100*s.Retention)
+	}
+	sh.printf("\n%s\n", sayLearnAhead.In(sh.lang, plain(s.Zone)))
+	sh.bars(s.Forecast)
+	sh.printf("\n")
+	sh.learnDecks(s.Decks, false)
+}
+
+// bars shows how much is due on each day.
+func (sh *shell) bars(days []learnDay) {
+	most, digits := 0, 1
+	for _, d := range days {
+		most, digits = max(most, d.Due), max(digits, len(strconv.Itoa(d.Due)))
+	}
+	room := max(1, min(barMost, sh.width()-len("2006-01-02")-digits-5))
+	for _, d := range days {
+		n := d.Due * room / max(most, room)
+		if d.Due > 0 {
+			n = max(n, 1)
+		}
+		sh.printf("%s\n", strings.TrimRight(fmt.Sprintf("  %s %*d %s", d.Day, digits, d.Due, strings.Repeat("█", n)), " "))
+	}
+}
+
+// learnDecks shows decks, with how they are learned if that is wanted.
+func (sh *shell) learnDecks(decks []learnDeckRow, how bool) {
+	heads := []talk.Say{sayLearnDeck, sayLearnPoints, sayLearnNew, sayLearnDue}
+	if how {
+		heads = append(heads, sayLearnSchedule, talk.Say{})
+	}
+	var rows [][]string
+	for _, d := range decks {
+		row := []string{short(d.Name, deckWidth), strconv.Itoa(d.Points), strconv.Itoa(d.New), strconv.Itoa(d.Due)}
+		if how {
+			own := ""
+			if len(d.Own) > 2 { // more than {}
+				own = short(string(d.Own), maxHeading)
+			}
+			row = append(row, d.Settings.Schedule, own)
+		}
+		rows = append(rows, row)
+	}
+	sh.table(heads, rows)
+}
