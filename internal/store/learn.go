@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 )
@@ -209,11 +210,11 @@ func (t Learn) SaveTalk(ctx context.Context, asker, person string, state json.Ra
 var lastNumber atomic.Int64
 
 // pointNumber makes a number for a new point: the time, and a count within the
-// millisecond. Two instances that make the same one see [ErrExists].
+// millisecond that begins anywhere, since other instances make numbers too.
 func pointNumber() int64 {
 	for {
 		last := lastNumber.Load()
-		next := max(last+1, time.Now().UnixMilli()<<15)
+		next := max(last+1, time.Now().UnixMilli()<<15|rand.Int64N(1<<15))
 		if lastNumber.CompareAndSwap(last, next) {
 			return next
 		}

@@ -17,19 +17,35 @@ type NewPoint struct {
 // Add adds points, all or none, and gives them their numbers. An id or an origin
 // that their person uses already is [ErrExists].
 func (t Learn) Add(ctx context.Context, person string, points []NewPoint) error {
-	for i := range points {
-		points[i].Point.Number = pointNumber()
-	}
-	return t.db.commits.commit(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		var d learnDeltas
-		for i := range points {
-			if err := t.db.insertPoint(ctx, tx, person, &points[i], ""); err != nil {
-				return err
+	return numbered(points, func() error {
+		return t.commit(ctx, func(ctx context.Context, tx *sql.Tx) error {
+			var d learnDeltas
+			for i := range points {
+				if err := t.db.insertPoint(ctx, tx, person, &points[i], ""); err != nil {
+					return err
+				}
+				d.added(&points[i])
 			}
-			d.added(&points[i])
-		}
-		return d.write(ctx, tx, person)
+			return d.write(ctx, tx, person)
+		})
 	})
+}
+
+// numberTries is how often points get other numbers because another instance had
+// made the same ones in the same millisecond.
+const numberTries = 3
+
+// numbered gives points their numbers and writes them. Whether a number was taken
+// or an id cannot be told apart: an id is still taken when it is written again.
+func numbered(points []NewPoint, write func() error) error {
+	for try := 1; ; try++ {
+		for i := range points {
+			points[i].Point.Number = pointNumber()
+		}
+		if err := write(); try == numberTries || !errors.Is(err, ErrExists) {
+			return err
+		}
+	}
 }
 
 func (d *learnDeltas) added(n *NewPoint) {
@@ -79,6 +95,7 @@ type Import struct {
 	person string
 	name   string
 	deltas learnDeltas
+	staged int
 }
 
 // NewImport begins an import. Its name is unique for ever.
@@ -89,18 +106,18 @@ func (t Learn) NewImport(person, name string) *Import {
 // Stage writes some points. A thousand at a time keep others waiting for some
 // hundred milliseconds.
 func (m *Import) Stage(ctx context.Context, points []NewPoint) error {
-	for i := range points {
-		points[i].Point.Number = pointNumber()
-	}
-	err := m.t.db.tx(ctx, func(tx *sql.Tx) error {
-		for i := range points {
-			if err := m.t.db.insertPoint(ctx, tx, m.person, &points[i], m.name); err != nil {
-				return err
+	err := numbered(points, func() error {
+		return m.t.db.tx(ctx, func(tx *sql.Tx) error {
+			for i := range points {
+				if err := m.t.db.insertPoint(ctx, tx, m.person, &points[i], m.name); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
+			return nil
+		})
 	})
 	if err == nil {
+		m.staged += len(points)
 		for i := range points {
 			m.deltas.added(&points[i])
 		}
@@ -120,6 +137,23 @@ type PointEdit struct {
 // Finish changes points that are there and makes everything that was staged
 // visible, all at once.
 func (m *Import) Finish(ctx context.Context, edits []PointEdit) error {
+	err := m.finish(ctx, edits)
+	if err == nil && m.staged > manyRows && m.t.db.dialect == "postgres" {
+		// PostgreSQL would find out about so many new rows by itself, but not at once.
+		for _, table := range []string{"learn_points", "learn_sittings", "learn_tags", "learn_log", "learn_words"} {
+			if _, err := m.t.db.exec(ctx, `ANALYZE `+table); err != nil {
+				break // it only makes queries faster
+			}
+		}
+	}
+	return err
+}
+
+// manyRows is how many new points make the database look again at how its tables
+// are filled.
+const manyRows = 1000
+
+func (m *Import) finish(ctx context.Context, edits []PointEdit) error {
 	return m.t.db.tx(ctx, func(tx *sql.Tx) error {
 		for i := range edits {
 			if err := m.edit(ctx, tx, &edits[i]); err != nil {

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // errStale says that a point was changed by somebody else in between.
@@ -39,7 +41,7 @@ func (t Learn) Change(ctx context.Context, person, id string, f func(context.Con
 	for try := 0; ; try++ {
 		var made *PointChange
 		var refused error
-		err := t.db.commits.commit(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		err := t.commit(ctx, func(ctx context.Context, tx *sql.Tx) error {
 			made, refused = nil, nil
 			c, err := readChange(ctx, tx, person, id)
 			if errors.Is(err, sql.ErrNoRows) {
@@ -64,6 +66,26 @@ func (t Learn) Change(ctx context.Context, person, id string, f func(context.Con
 		return made, refused
 	}
 }
+
+// commit is that of the committer, again if PostgreSQL ended it because it and what
+// another instance wrote waited for each other: both write the counters of one
+// person, and several changes in one transaction do so in any order.
+func (t Learn) commit(ctx context.Context, do func(context.Context, *sql.Tx) error) error {
+	return unlocked(func() error { return t.db.commits.commit(ctx, do) })
+}
+
+// unlocked writes until it is not the one that a deadlock ends.
+func unlocked(write func() error) error {
+	for try := 0; ; try++ {
+		err := write()
+		if e, ok := errors.AsType[*pgconn.PgError](err); !ok || e.Code != pgDeadlock || try == staleTries {
+			return err
+		}
+	}
+}
+
+// pgDeadlock is the code of PostgreSQL's deadlock_detected.
+const pgDeadlock = "40P01"
 
 func readChange(ctx context.Context, tx *sql.Tx, person, id string) (*PointChange, error) {
 	p, err := readPoint(tx.QueryRowContext(ctx, `SELECT `+pointColumns+` FROM learn_points WHERE person = $1 AND id = $2 AND staged IS NULL`, texts([]any{person, id})...))
@@ -99,8 +121,23 @@ func (c *PointChange) Entry(ctx context.Context, id string) (LogEntry, error) {
 
 // LastReview is the point's last review that was not taken back.
 func (c *PointChange) LastReview(ctx context.Context) (LogEntry, error) {
-	e, err := readLog(c.tx.QueryRowContext(ctx, lastReview+` AND point = $2 ORDER BY at DESC, id DESC LIMIT 1`, c.was.Person, c.was.Number))
-	return e, translate(err)
+	rows, err := c.tx.QueryContext(ctx, `SELECT `+logColumns+` FROM learn_log WHERE point = $1 ORDER BY at DESC, id DESC`, c.was.Number)
+	if err != nil {
+		return LogEntry{}, err
+	}
+	defer rows.Close()
+	var seen []LogEntry
+	for rows.Next() {
+		e, err := readLog(rows)
+		if err != nil {
+			return LogEntry{}, err
+		}
+		seen = append(seen, e)
+		if last, ok := lastReview(seen); ok {
+			return last, nil
+		}
+	}
+	return LogEntry{}, cmp.Or(rows.Err(), error(ErrNotFound))
 }
 
 // Undone says whether a review was taken back.

@@ -304,8 +304,34 @@ func (t Learn) Entry(ctx context.Context, person, id string) (LogEntry, error) {
 
 // LastReview is a person's last review that was not taken back.
 func (t Learn) LastReview(ctx context.Context, person string) (LogEntry, error) {
-	return one(ctx, t.db, readLog, lastReview+` ORDER BY at DESC, id DESC LIMIT 1`, person)
+	for skip := 0; ; skip += lastPage {
+		page, err := all(ctx, t.db, readLog, `SELECT `+logColumns+` FROM learn_log WHERE person = $1 ORDER BY at DESC, id DESC LIMIT $2`, person, skip+lastPage)
+		if err != nil {
+			return LogEntry{}, err
+		}
+		if e, ok := lastReview(page); ok {
+			return e, nil
+		}
+		if len(page) < skip+lastPage {
+			return LogEntry{}, ErrNotFound
+		}
+	}
 }
 
-const lastReview = `SELECT ` + logColumns + ` FROM learn_log l WHERE person = $1 AND kind = 'review'
-	AND NOT EXISTS (SELECT 1 FROM learn_log u WHERE u.person = l.person AND u.undoes = l.id AND u.undoes <> '')`
+// lastPage is how many entries are looked at first for a review that stands.
+const lastPage = 50
+
+// lastReview finds the newest review that was not taken back among entries, of
+// which the newest comes first: what takes a review back is newer than it.
+func lastReview(entries []LogEntry) (LogEntry, bool) {
+	undone := map[string]bool{}
+	for _, e := range entries {
+		switch {
+		case e.Kind == LogUndo:
+			undone[e.Undoes] = true
+		case e.Kind == LogReview && !undone[e.ID]:
+			return e, true
+		}
+	}
+	return LogEntry{}, false
+}

@@ -22,14 +22,14 @@ const (
 	// maxWordBytes is the longest word that is kept whole.
 	maxWordBytes = 40
 	// maxTerms is how many words of a question are looked for.
-	maxTerms = 12
+	maxTerms = 8
 	// perTerm is how many points one word of a question brings in.
 	perTerm = 100
 	// maxTogether is how many frequent words are looked for together.
 	maxTogether = 2
 	// maxRanked is how many of the points that were brought in are read and ranked,
 	// by their first rankedBytes.
-	maxRanked   = 100
+	maxRanked   = 60
 	rankedBytes = 2000
 )
 
