@@ -167,31 +167,23 @@ func (c *learnSetCmd) Run(ctx context.Context, sh *shell) error {
 		return err
 	}
 	return c.open(ctx, sh, func(l learnCaller) error {
+		tool := "get_learning_settings"
+		if len(changes) > 0 {
+			tool = "update_learning_settings"
+		}
 		var raw json.RawMessage
-		if err := l.call(ctx, "get_learning_settings", map[string]any{}, &raw); err != nil {
+		if err := l.call(ctx, tool, changes, &raw); err != nil {
 			return err
 		}
 		var p learnProfile
 		if err := json.Unmarshal(raw, &p); err != nil {
 			return err
 		}
-		if c.Remind != nil || c.Via != nil || c.Webhook != nil {
-			changes["remind"] = c.remind(p.Remind)
-		}
-		if len(changes) > 0 {
-			if err := l.call(ctx, "update_learning_settings", changes, &raw); err != nil {
-				return err
-			}
-			p = learnProfile{}
-			if err := json.Unmarshal(raw, &p); err != nil {
-				return err
-			}
-		}
 		return sh.result(raw, func() { sh.learnProfile(p) })
 	})
 }
 
-// all are the changes, apart from the reminder's.
+// all are the changes.
 func (c *learnSetCmd) all() (map[string]any, error) {
 	out := map[string]any{}
 	for name, text := range map[string]*string{"time_zone": c.TimeZone, "day_start": c.DayStart, "bot": c.Bot, "strictness": c.Strictness} {
@@ -203,6 +195,9 @@ func (c *learnSetCmd) all() (map[string]any, error) {
 			out[name] = *text
 		}
 	}
+	if remind := c.remind(); len(remind) > 0 {
+		out["remind"] = remind
+	}
 	rules, err := c.changes()
 	if len(rules) > 0 {
 		out["defaults"] = rules
@@ -210,23 +205,22 @@ func (c *learnSetCmd) all() (map[string]any, error) {
 	return out, err
 }
 
-// remind is the whole reminder: it is changed as one.
-func (c *learnSetCmd) remind(r learnRemind) learnRemind {
-	if c.Remind != nil {
-		r.At = *c.Remind
-	}
-	if c.Via != nil {
-		r.Via = nil
-		for way := range strings.SplitSeq(*c.Via, ",") {
-			if way = strings.TrimSpace(way); way != "" {
-				r.Via = append(r.Via, way)
-			}
+// remind are the changes of the reminder.
+func (c *learnSetCmd) remind() map[string]any {
+	out := map[string]any{}
+	for name, text := range map[string]*string{"at": c.Remind, "webhook": c.Webhook} {
+		switch {
+		case text == nil:
+		case *text == "":
+			out[name] = nil
+		default:
+			out[name] = *text
 		}
 	}
-	if c.Webhook != nil {
-		r.Webhook = *c.Webhook
+	if c.Via != nil {
+		out["via"] = strings.FieldsFunc(*c.Via, func(r rune) bool { return r == ',' || r == ' ' })
 	}
-	return r
+	return out
 }
 
 func (sh *shell) learnProfile(p learnProfile) {

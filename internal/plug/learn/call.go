@@ -20,6 +20,9 @@ const (
 	pageBytes = 256 << 10
 )
 
+// door is the name of Learn's own door, to which only keys with its scope have come.
+const door = "learn"
+
 // Provider offers Learn as tools. It is safe for concurrent use.
 type Provider struct{ Service *Service }
 
@@ -102,6 +105,9 @@ func (p *Provider) Call(ctx context.Context, c *tool.Call) (*tool.Result, error)
 	}
 	if c.Caller.Person == "" || c.Caller.Open {
 		return nil, tool.Fail(tool.Denied, "Knowledge points belong to a person; call with a key.", nil)
+	}
+	if c.Caller.Only != 0 && c.Caller.Door != door {
+		return nil, tool.Fail(tool.Denied, "This key is for one bot; knowledge points need a key with scope learn.", nil)
 	}
 	var a arguments
 	if len(c.Args) > 0 {

@@ -142,6 +142,28 @@ func mergePatch(base, changes json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(out)
 }
 
+// mergeInside merges some members of an object that are objects themselves member by
+// member, where changes has them.
+func mergeInside(merged, was, changes json.RawMessage, names ...string) (json.RawMessage, error) {
+	var out, old, change map[string]json.RawMessage
+	for text, into := range map[*json.RawMessage]any{&merged: &out, &was: &old, &changes: &change} {
+		if err := json.Unmarshal(*text, into); err != nil {
+			return nil, invalid("settings must be a JSON object")
+		}
+	}
+	for _, name := range names {
+		inner := change[name]
+		if len(inner) == 0 || string(inner) == "null" {
+			continue
+		}
+		var err error
+		if out[name], err = mergePatch(old[name], inner); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(out)
+}
+
 // RemoveDeck deletes a deck. Its points move to the default one.
 func (s *Service) RemoveDeck(ctx context.Context, person, name string) error {
 	l, err := s.Learner(ctx, person)
@@ -171,8 +193,8 @@ func (s *Service) RemoveDeck(ctx context.Context, person, name string) error {
 }
 
 // SaveProfile changes what a person decided: changes is a JSON object with members
-// of [Profile], in which null takes a decision back, and defaults is merged member
-// by member. If the common schedule changes, points get dates of the other one.
+// of [Profile], in which null takes a decision back; defaults and remind are merged
+// member by member. If the common schedule changes, points get dates of the other one.
 func (s *Service) SaveProfile(ctx context.Context, person string, changes json.RawMessage, progress func(done, total int)) (*Learner, error) {
 	l, err := s.Learner(ctx, person)
 	if err != nil {
@@ -182,13 +204,10 @@ func (s *Service) SaveProfile(ctx context.Context, person string, changes json.R
 	if err != nil {
 		return nil, err
 	}
-	var inner struct {
-		Defaults json.RawMessage `json:"defaults"`
-	}
-	if err := json.Unmarshal(changes, &inner); err != nil {
-		return nil, invalid("settings must be a JSON object")
-	}
 	merged, err := mergePatch(was, changes)
+	if err == nil {
+		merged, err = mergeInside(merged, was, changes, "defaults", "remind")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -197,11 +216,6 @@ func (s *Service) SaveProfile(ctx context.Context, person string, changes json.R
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&p); err != nil {
 		return nil, invalid("settings: %s", strings.TrimPrefix(err.Error(), "json: "))
-	}
-	if len(inner.Defaults) > 0 && string(inner.Defaults) != "null" {
-		if p.Defaults, err = mergePatch(l.Profile.Defaults, inner.Defaults); err != nil {
-			return nil, err
-		}
 	}
 	if err := p.validate(); err != nil {
 		return nil, err

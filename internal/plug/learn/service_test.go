@@ -537,6 +537,34 @@ func TestSearch(t *testing.T) {
 	})
 }
 
+// Settings are changed one by one; null takes a decision back.
+func TestProfile(t *testing.T) {
+	r := newRig(t, store.Options{Folder: t.TempDir()})
+	for _, c := range []struct{ changes, want string }{
+		{`{"time_zone":"Europe/Berlin","day_start":"03:00","defaults":{"new_per_day":5,"retention":0.85}}`, `{"time_zone":"Europe/Berlin","day_start":"03:00","defaults":{"new_per_day":5,"retention":0.85}}`},
+		{`{"defaults":{"new_per_day":null},"remind":{"at":"20:00"}}`, `{"time_zone":"Europe/Berlin","day_start":"03:00","defaults":{"retention":0.85},"remind":{"at":"20:00"}}`},
+		{`{"remind":{"via":["webhook"],"webhook":"https://example.org/x"},"day_start":null}`, `{"time_zone":"Europe/Berlin","defaults":{"retention":0.85},"remind":{"at":"20:00","via":["webhook"],"webhook":"https://example.org/x"}}`},
+		{`{"remind":null,"defaults":null}`, `{"time_zone":"Europe/Berlin"}`},
+	} {
+		l, err := r.SaveProfile(ctx, "ada", json.RawMessage(c.changes), nil)
+		r.must(err)
+		if got, _ := json.Marshal(l.Profile); string(got) != c.want {
+			t.Errorf("%s makes\n%s, want\n%s", c.changes, got, c.want)
+		}
+	}
+}
+
+// A key for one bot is no key for what its person knows.
+func TestKeyOfOneBot(t *testing.T) {
+	r := newRig(t, store.Options{Folder: t.TempDir()})
+	for door, want := range map[string]tool.Code{"mcp": tool.Denied, "learn": ""} {
+		_, err := (&Provider{r.Service}).Call(ctx, &tool.Call{Tool: toolStats, Args: json.RawMessage(`{}`), Caller: tool.Caller{Person: "ada", Only: 3, Door: door}})
+		if want == "" && err != nil || want != "" && tool.AsError(err).Code != want {
+			t.Errorf("at %s: %v", door, err)
+		}
+	}
+}
+
 // Arguments that are wrong are told, in words.
 func TestInvalid(t *testing.T) {
 	r := newRig(t, store.Options{Folder: t.TempDir()})
