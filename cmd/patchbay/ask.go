@@ -97,7 +97,7 @@ func askHere(ctx context.Context, b *app.Base, q api.Question, line func(api.Lin
 	if connects(bot) {
 		return fmt.Errorf("%s is asked through a running server, to which it connects; start one with: patchbay serve", bot.Name)
 	}
-	turn, err := api.Turn(bot, q, "")
+	turn, err := api.Turn(bot, q, bot.Owner)
 	if err != nil {
 		return err
 	}

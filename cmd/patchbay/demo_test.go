@@ -41,7 +41,7 @@ func TestDemoAsJSON(t *testing.T) {
 		}
 		names = append(names, r.Name)
 	}
-	if got := strings.Join(names, " "); got != "serve ask bind plugin model tools late" {
+	if got := strings.Join(names, " "); got != "serve ask bind plugin model tools learn late" {
 		t.Errorf("the steps are %s", got)
 	}
 }

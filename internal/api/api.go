@@ -223,7 +223,11 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, c caller) {
 		fail(w, http.StatusNotFound, "there is no bot "+q.Bot)
 		return
 	}
-	turn, err := Turn(bot, q, c.Person)
+	person := c.Person
+	if person == "" {
+		person = bot.Owner // the operator of this machine asks in the owner's place
+	}
+	turn, err := Turn(bot, q, person)
 	if err != nil {
 		fail(w, http.StatusBadRequest, err.Error())
 		return

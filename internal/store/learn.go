@@ -84,7 +84,11 @@ func (t Learn) SaveDeck(ctx context.Context, d Deck) error {
 
 // RemoveDeck deletes a deck and moves its points to the one that everybody has.
 func (t Learn) RemoveDeck(ctx context.Context, person, id string) error {
-	return t.db.tx(ctx, func(tx *sql.Tx) error {
+	return unlocked(func() error { return t.db.tx(ctx, removeDeck(ctx, person, id)) })
+}
+
+func removeDeck(ctx context.Context, person, id string) func(*sql.Tx) error {
+	return func(tx *sql.Tx) error {
 		if err := changed(tx.ExecContext(ctx, `DELETE FROM learn_decks WHERE person = $1 AND id = $2`, person, id)); err != nil {
 			return err
 		}
@@ -105,7 +109,7 @@ func (t Learn) RemoveDeck(ctx context.Context, person, id string) error {
 			}
 		}
 		return nil
-	})
+	}
 }
 
 // Count is how many points of a deck wait in a queue for a day.

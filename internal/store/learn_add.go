@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -20,6 +22,9 @@ func (t Learn) Add(ctx context.Context, person string, points []NewPoint) error 
 	return numbered(points, func() error {
 		return t.commit(ctx, func(ctx context.Context, tx *sql.Tx) error {
 			var d learnDeltas
+			if err := t.db.settle(ctx, tx, person, points); err != nil {
+				return err
+			}
 			for i := range points {
 				if err := t.db.insertPoint(ctx, tx, person, &points[i], ""); err != nil {
 					return err
@@ -46,6 +51,43 @@ func numbered(points []NewPoint, write func() error) error {
 			return err
 		}
 	}
+}
+
+// settle puts points that were meant for a deck that is gone into the one that
+// everybody has.
+func (db *DB) settle(ctx context.Context, tx *sql.Tx, person string, points []NewPoint) (err error) {
+	known := map[string]string{"": ""}
+	for i := range points {
+		p := &points[i].Point
+		deck, ok := known[p.Deck]
+		if !ok {
+			if deck, err = db.standing(ctx, tx, person, p.Deck); err != nil {
+				return err
+			}
+			known[p.Deck] = deck
+		}
+		p.Deck = deck
+	}
+	return nil
+}
+
+// standing says where a point goes that is meant for a deck: into it, and the deck
+// stays until the transaction ends; or, if it was deleted in between, to where its
+// points went.
+func (db *DB) standing(ctx context.Context, tx *sql.Tx, person, deck string) (string, error) {
+	if deck == "" {
+		return "", nil
+	}
+	query := `SELECT id FROM learn_decks WHERE person = $1 AND id = $2`
+	if db.dialect == "postgres" {
+		query += ` FOR KEY SHARE`
+	}
+	var id string
+	err := tx.QueryRowContext(ctx, query, person, deck).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return id, err
 }
 
 func (d *learnDeltas) added(n *NewPoint) {
@@ -108,6 +150,9 @@ func (t Learn) NewImport(person, name string) *Import {
 func (m *Import) Stage(ctx context.Context, points []NewPoint) error {
 	err := numbered(points, func() error {
 		return m.t.db.tx(ctx, func(tx *sql.Tx) error {
+			if err := m.t.db.settle(ctx, tx, m.person, points); err != nil {
+				return err
+			}
 			for i := range points {
 				if err := m.t.db.insertPoint(ctx, tx, m.person, &points[i], m.name); err != nil {
 					return err
@@ -155,6 +200,9 @@ const manyRows = 1000
 
 func (m *Import) finish(ctx context.Context, edits []PointEdit) error {
 	return m.t.db.tx(ctx, func(tx *sql.Tx) error {
+		if err := m.resettle(ctx, tx); err != nil {
+			return err
+		}
 		for i := range edits {
 			if err := m.edit(ctx, tx, &edits[i]); err != nil {
 				return err
@@ -167,10 +215,59 @@ func (m *Import) finish(ctx context.Context, edits []PointEdit) error {
 	})
 }
 
+// resettle counts what was staged for a deck that is gone where it went.
+func (m *Import) resettle(ctx context.Context, tx *sql.Tx) error {
+	decks := map[string]bool{}
+	for k := range m.deltas.counts {
+		decks[k.Deck] = true
+	}
+	for _, from := range slices.Sorted(maps.Keys(decks)) {
+		to, err := m.t.db.standing(ctx, tx, m.person, from)
+		if err != nil {
+			return err
+		}
+		if to != from {
+			m.deltas.moved(from, to)
+		}
+	}
+	return nil
+}
+
+// moved counts what was one deck's as another's.
+func (d *learnDeltas) moved(from, to string) {
+	for k, n := range maps.Clone(d.counts) {
+		if k.Deck == from {
+			delete(d.counts, k)
+			k.Deck = to
+			d.counts[k] += n
+		}
+	}
+	for k, w := range maps.Clone(d.days) {
+		if k.deck == from {
+			delete(d.days, k)
+			k.deck = to
+			if there := d.days[k]; there != nil {
+				there.add(w)
+			} else {
+				d.days[k] = w
+			}
+		}
+	}
+}
+
+func (w *DayWork) add(more *DayWork) {
+	w.Fresh, w.Due, w.Took = w.Fresh+more.Fresh, w.Due+more.Due, w.Took+more.Took
+	w.Again, w.Hard, w.Good, w.Easy = w.Again+more.Again, w.Hard+more.Hard, w.Good+more.Good, w.Easy+more.Easy
+}
+
 func (m *Import) edit(ctx context.Context, tx *sql.Tx, e *PointEdit) error {
 	p := Point{ID: e.ID, Person: m.person, Tags: e.Tags, Words: e.Words}
+	query := `SELECT tags FROM learn_points WHERE person = $1 AND id = $2 AND staged IS NULL`
+	if m.t.db.dialect == "postgres" {
+		query += ` FOR UPDATE` // or others change the tags before they are counted
+	}
 	var tags string
-	if err := tx.QueryRowContext(ctx, `SELECT tags FROM learn_points WHERE person = $1 AND id = $2 AND staged IS NULL`, m.person, e.ID).Scan(&tags); err == nil {
+	if err := tx.QueryRowContext(ctx, query, m.person, e.ID).Scan(&tags); err == nil {
 		m.deltas.tag(splitTags(tags), -1)
 		m.deltas.tag(e.Tags, 1)
 	}

@@ -175,6 +175,12 @@ func (c *PointChange) Load(ctx context.Context, day Day) int {
 
 func (c *PointChange) write(ctx context.Context, db *DB) error {
 	p := &c.Point
+	if p.Deck != c.was.Deck {
+		var err error
+		if p.Deck, err = db.standing(ctx, c.tx, p.Person, p.Deck); err != nil {
+			return err
+		}
+	}
 	args := append(pointValues(p), p.Number, c.was.Version)
 	res, err := c.tx.ExecContext(ctx, `UPDATE learn_points SET (`+pointValueColumns+`, version) =
 		($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, version + 1)

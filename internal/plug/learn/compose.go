@@ -258,7 +258,7 @@ func definitionZh(text string) (subject, rest string) {
 			continue
 		}
 		subject = strings.TrimSpace(string(runes[:i]))
-		for _, tail := range []string{"指的", "说的", "的意思", "就", "都", "也", "即"} {
+		for _, tail := range []string{"指的", "说的", "的意思", "就", "也", "即"} {
 			subject = strings.TrimSuffix(subject, tail)
 		}
 		if slices.Contains([]string{"", "这", "那", "它", "他", "她", "我", "你", "这个", "那个"}, subject) {

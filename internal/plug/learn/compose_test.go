@@ -80,6 +80,7 @@ func TestPlainDrafts(t *testing.T) {
 		{"水的沸点：100度", "水的沸点", "100度"},
 		{"capital of France: Paris", "capital of France", "Paris"},
 		{"法国的首都是哪里？巴黎。", "法国的首都是哪里？", "巴黎。"},
+		{"法国的首都是巴黎", "法国的首都是什么？", "巴黎"},
 		{"Who wrote Faust? Goethe", "Who wrote Faust?", "Goethe"},
 		{"问：一加一？答：二", "一加一？", "二"},
 		{"Q: one plus one A: two", "one plus one", "two"},

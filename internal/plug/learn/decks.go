@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -105,17 +106,25 @@ func (s *Service) SaveDeck(ctx context.Context, person string, e DeckEdit, progr
 			return d, err
 		}
 	}
+	taken := invalid("there is a deck %q already", d.Name)
+	if slices.ContainsFunc(l.Decks, func(other store.Deck) bool { return other.Name == d.Name && other.ID != id }) {
+		return d, taken
+	}
+	if before.Schedule != after.Schedule {
+		// The points come first: if this is cut off, the deck still says the other
+		// schedule, and who asks again gets the rest done.
+		if err := s.replanAs(ctx, person, id, after, progress); err != nil {
+			return d, err
+		}
+	}
 	err = s.Store.Learn.SaveDeck(ctx, d)
 	if errors.Is(err, store.ErrExists) {
-		return d, invalid("there is a deck %q already", d.Name)
+		return d, taken
 	}
 	if err != nil {
 		return d, fmt.Errorf("save a deck: %w", err)
 	}
-	if before.Schedule != after.Schedule {
-		err = s.replanDeck(ctx, person, id, progress)
-	}
-	return d, err
+	return d, nil
 }
 
 // mergePatch puts changes over an object; a null takes a member away.
@@ -224,29 +233,22 @@ func (s *Service) SaveProfile(ctx context.Context, person string, changes json.R
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Store.Learn.SaveLearner(ctx, person, text); err != nil {
-		return nil, fmt.Errorf("save settings: %w", err)
-	}
-	next, err := s.Learner(ctx, person)
-	if err != nil {
-		return nil, err
+	next := *l
+	if next.common, err = schedule.Default().With(p.Defaults); err != nil {
+		return nil, invalid("%s", err)
 	}
 	for _, deck := range append([]store.Deck{{}}, l.Decks...) {
-		if l.Settings(deck.ID).Schedule != next.Settings(deck.ID).Schedule {
-			if err := s.replanDeck(ctx, person, deck.ID, progress); err != nil {
+		if to := next.Settings(deck.ID); l.Settings(deck.ID).Schedule != to.Schedule {
+			// As in SaveDeck, before the settings say so.
+			if err := s.replanAs(ctx, person, deck.ID, to, progress); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return next, nil
-}
-
-func (s *Service) replanDeck(ctx context.Context, person, deck string, progress func(done, total int)) error {
-	l, err := s.Learner(ctx, person)
-	if err != nil {
-		return err
+	if err := s.Store.Learn.SaveLearner(ctx, person, text); err != nil {
+		return nil, fmt.Errorf("save settings: %w", err)
 	}
-	return s.replanAs(ctx, person, deck, l.Settings(deck), progress)
+	return s.Learner(ctx, person)
 }
 
 // replanAtOnce is how many points change at the same time, so that they share

@@ -24,8 +24,8 @@ type QueueFilter struct {
 }
 
 // aheadOfTime is how early a point on its steps may come, when there is nothing
-// else to do meanwhile.
-const aheadOfTime = 20 * time.Minute
+// else to do meanwhile: what was forgotten a minute ago may, what was known may not.
+const aheadOfTime = 2 * time.Minute
 
 // Left is how many points are left for today.
 type Left struct {

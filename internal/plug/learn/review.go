@@ -127,6 +127,13 @@ func (s *Service) review(ctx context.Context, c *store.PointChange, l *Learner, 
 	if err != nil {
 		return err
 	}
+	if last := c.Point.Card.LastAt; !l.Now.Truncate(time.Millisecond).After(last) {
+		// Another review came in later and was written first. The log must have them
+		// in the order in which they moved the card, or they cannot be taken back.
+		then := *l
+		then.Now = last.Add(time.Millisecond)
+		l = &then
+	}
 	settings := out.Settings
 	before := c.Point.Card
 	waited := c.Point.Queue()
@@ -244,6 +251,12 @@ func (s *Service) planNext(c *store.PointChange, l *Learner, settings schedule.S
 	}
 	if open == nil {
 		p.Card.Phase = store.Done
+		if len(c.Sittings) < len(schedule.ClassicDays) {
+			// It has a plan of the other schedule still, since it was changed while
+			// its deck was.
+			resume(c, l)
+			p.Card.Due = max(p.Card.Due, l.Today+1)
+		}
 		return
 	}
 	// A row that is overdue too waits for tomorrow: nobody should see the same
@@ -315,7 +328,7 @@ func takeBack(c *store.PointChange, l *Learner, last store.LogEntry, door string
 	if err := json.Unmarshal(last.Before, &before); err != nil {
 		return fmt.Errorf("read what was before the review: %w", err)
 	}
-	was := c.Point.Card
+	was, open := c.Point.Card, openRows(c.Sittings)
 	c.Point.Card = before
 	c.Sittings = slices.DeleteFunc(c.Sittings, func(v store.Sitting) bool {
 		return v.Completed.IsZero() && !v.Created.Before(last.At) && v.ID != last.Sitting
@@ -326,15 +339,29 @@ func takeBack(c *store.PointChange, l *Learner, last store.LogEntry, door string
 		}
 	}
 	slices.SortStableFunc(c.Sittings, func(a, b store.Sitting) int { return a.Number - b.Number })
+	if settings.Schedule == schedule.Classic && openRows(c.Sittings) != open+1 {
+		// The point came into the course after the review, and its rows with it.
+		replan(c, l, settings)
+	}
 	if schedule.Leech(before, was, settings) {
 		c.Point.Tags = slices.DeleteFunc(slices.Clone(c.Point.Tags), func(tag string) bool { return tag == leechTag })
 		c.Point.Suspended = c.Point.Suspended && !settings.LeechSuspend
 	}
 	c.Log = append(c.Log, store.LogEntry{
 		ID: newID(), Person: l.Person, Point: c.Point.Number, Kind: store.LogUndo, At: l.Now, Day: last.Day, Zone: l.Calendar.Zone.String(), Grade: last.Grade, Queue: last.Queue,
-		Sitting: last.Sitting, Score: -1, Door: door, Elapsed: last.Elapsed, Before: card(was), After: card(before), Undoes: last.ID,
+		Sitting: last.Sitting, Score: -1, Door: door, Elapsed: last.Elapsed, Before: card(was), After: card(c.Point.Card), Undoes: last.ID,
 	})
 	return nil
+}
+
+// openRows counts the reviews of a plan that are still to come.
+func openRows(list []store.Sitting) (n int) {
+	for i := range list {
+		if list[i].Completed.IsZero() {
+			n++
+		}
+	}
+	return n
 }
 
 // Reschedule gives a point another date. A point that was never reviewed stays
