@@ -103,11 +103,8 @@ func (p *Provider) Call(ctx context.Context, c *tool.Call) (*tool.Result, error)
 	if handle == nil {
 		return nil, tool.Fail(tool.Unknown, "Unknown tool: "+c.Tool, nil)
 	}
-	if c.Caller.Person == "" || c.Caller.Open {
-		return nil, tool.Fail(tool.Denied, "Knowledge points belong to a person; call with a key.", nil)
-	}
-	if c.Caller.Only != 0 && c.Caller.Door != door {
-		return nil, tool.Fail(tool.Denied, "This key is for one bot; knowledge points need a key with scope learn.", nil)
+	if !mayRead(c.Caller) {
+		return nil, tool.Fail(tool.Denied, "Knowledge points belong to a person: they need a key of that person's, and not one for a single bot.", nil)
 	}
 	var a arguments
 	if len(c.Args) > 0 {

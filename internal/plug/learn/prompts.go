@@ -1,0 +1,88 @@
+package learn
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+	"patchbay/internal/tool"
+)
+
+// The names of the prompts.
+const (
+	promptQuiz = "quiz_me"
+	promptMake = "make_knowledge_points"
+)
+
+var (
+	sayPromptQuiz = talk.Say{
+		Zh: "请考我。用 next_review 取一道题%s，只念题目，等我回忆；我答完再用 reveal_answer 看答案，按意思判断，用一句话告诉我对不对、漏了什么，然后用 submit_review 提交评分（带上 schedule_id 和你自己的 review_id），接着问下一题。没有题了就总结一下。",
+		En: "Quiz me. Get a question with next_review%s, ask it and nothing else, and wait for my recall. Then use reveal_answer, judge the meaning, tell me in one line what was right or missing, call submit_review with a grade (with schedule_id and a review_id of your own), and go on with the next question. When nothing is left, sum up.",
+	}
+	sayPromptDeck = talk.Say{Zh: "（deck 为“%s”）", En: " (deck “%s”)"}
+	sayPromptMake = talk.Say{
+		Zh: "把下面的内容做成知识点：每个只考一件事，问题具体，答案简短明确。先用 search_knowledge_points 看看有没有重复，再用 create_knowledge_points 以 draft=true 添加，列给我确认，确认后用 update_knowledge_point 把 draft 设为 false。\n\n%s",
+		En: "Make knowledge points of what follows: each asks one thing, with a definite question and a short, clear answer. First see with search_knowledge_points whether they are there already, then add them with create_knowledge_points and draft=true, show them to me, and when I agree set draft=false with update_knowledge_point.\n\n%s",
+	}
+)
+
+// Prompts implements [tool.Promptbook].
+func (p *Provider) Prompts(_ context.Context, who tool.Caller) ([]tool.Prompt, error) {
+	if !mayRead(who) {
+		return nil, nil
+	}
+	return []tool.Prompt{
+		{Name: promptQuiz, Title: "Quiz me", Description: "Review the knowledge points that are due, one by one", Arguments: []tool.Argument{{Name: "deck", Description: "Only this deck"}}},
+		{Name: promptMake, Title: "Make knowledge points", Description: "Turn a text into knowledge points", Arguments: []tool.Argument{{Name: "text", Description: "What is to be learned", Required: true}}},
+	}, nil
+}
+
+// mayRead says whether a caller may see a person's points.
+func mayRead(who tool.Caller) bool {
+	return who.Person != "" && !who.Open && (who.Only == 0 || who.Door == door)
+}
+
+// Prompt implements [tool.Promptbook].
+func (p *Provider) Prompt(ctx context.Context, c *tool.Call) (*tool.Written, error) {
+	if !mayRead(c.Caller) {
+		return nil, tool.ErrNoSuch
+	}
+	var a struct{ Deck, Text string }
+	if len(c.Args) > 0 {
+		if err := json.Unmarshal(c.Args, &a); err != nil {
+			return nil, tool.Fail(tool.BadArgs, "The arguments must be texts.", err)
+		}
+	}
+	lang := p.Service.lang(ctx, c)
+	switch c.Tool {
+	case promptQuiz:
+		deck := ""
+		if a.Deck != "" {
+			deck = sayPromptDeck.In(lang, clip(a.Deck, maxName))
+		}
+		return &tool.Written{Description: "Quiz me", Messages: []tool.Message{tool.Says("user", sayPromptQuiz.In(lang, deck))}}, nil
+	case promptMake:
+		if strings.TrimSpace(a.Text) == "" {
+			return nil, tool.Fail(tool.BadArgs, "text is missing: what is to be learned?", nil)
+		}
+		return &tool.Written{Description: "Make knowledge points", Messages: []tool.Message{tool.Says("user", sayPromptMake.In(lang, clip(a.Text, MaxText)))}}, nil
+	}
+	return nil, tool.ErrNoSuch
+}
+
+// Complete implements [tool.Promptbook]: names of decks.
+func (p *Provider) Complete(ctx context.Context, who tool.Caller, prompt, argument, value string) ([]string, error) {
+	if prompt != promptQuiz || argument != "deck" || !mayRead(who) {
+		return nil, nil
+	}
+	decks, err := p.Service.Store.Learn.Decks(ctx, who.Person)
+	var names []string
+	for _, d := range append([]store.Deck{{Name: DefaultDeck}}, decks...) {
+		if strings.HasPrefix(strings.ToLower(d.Name), strings.ToLower(value)) {
+			names = append(names, d.Name)
+		}
+	}
+	return names, err
+}
