@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"patchbay/internal/config"
 	"patchbay/internal/store"
@@ -80,6 +81,8 @@ func TestErrorsPage(t *testing.T) {
 	for _, file := range []string{
 		"internal/talk/lang.go", "internal/plug/rokid/words.go", "internal/plug/rokid/hud/filter.go",
 		"internal/plug/openai/failure.go", "internal/plug/eyeclaw/explain.go",
+		"internal/plug/learn/quiz/words.go", "internal/plug/learn/remind/remind.go", "internal/plug/learn/judge.go", "internal/plug/learn/compare.go",
+		"internal/plug/learn/compose.go", "internal/plug/learn/model.go", "internal/plug/learn/chat.go",
 	} {
 		found := sentencesOf(t, file)
 		if len(found) == 0 {
@@ -87,7 +90,9 @@ func TestErrorsPage(t *testing.T) {
 		}
 		for _, s := range found {
 			for _, said := range []string{s.zh, s.en} {
-				said = strings.TrimSpace(verb.ReplaceAllString(said, "…"))
+				said = verb.ReplaceAllString(strings.ReplaceAll(said, "%%", "\x00"), "…")
+				// A table has "<br>" where a line ends.
+				said = strings.NewReplacer("\x00", "%", "\n", "<br>").Replace(strings.TrimSpace(said))
 				// Long explanations have a page of their own, to which the first
 				// sentence leads.
 				if first, _, long := strings.Cut(said, "： "); long {
@@ -96,7 +101,7 @@ func TestErrorsPage(t *testing.T) {
 				if n := 120; len(said) > 3*n {
 					said, _, _ = strings.Cut(strings.NewReplacer("：", ": ", ":", ": ").Replace(said), ": ")
 				}
-				if !strings.Contains(manual, said) {
+				if strings.ContainsFunc(said, unicode.IsLetter) && !strings.Contains(manual, said) {
 					t.Errorf("docs/errors.md does not have %q of %s", said, file)
 				}
 			}
@@ -143,8 +148,10 @@ func TestManualNamesEverything(t *testing.T) {
 			return
 		}
 		var names []string
-		for _, m := range metric.FindAllStringSubmatch(text, -1) {
-			names = append(names, m[1])
+		if strings.Contains(text, "/prometheus\"") { // elsewhere such a name is something else
+			for _, m := range metric.FindAllStringSubmatch(text, -1) {
+				names = append(names, m[1])
+			}
 		}
 		for _, m := range cable.FindAllStringSubmatch(text, -1) {
 			names = append(names, "patchbay_cable_"+m[1])

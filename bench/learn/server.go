@@ -217,7 +217,9 @@ type step struct {
 	args func(i int) any
 }
 
-// story is every tool but those that ask a model.
+// story is every tool. Nobody has a model here: recalls are compared, and questions
+// answered by quoting. Deleting a deck is left out: it takes as long as the deck has
+// points, which all move.
 func (s *server) story() []step {
 	type m = map[string]any
 	fixed := func(args m) func(int) any { return func(int) any { return args } }
@@ -268,6 +270,8 @@ func (s *server) story() []step {
 		{"list_tags", fixed(m{})},
 		{"learning_stats", fixed(m{})},
 		{"review_history", id("knowledge_point_id")},
+		{"analyze_recall", func(int) any { return m{"knowledge_point_id": any1(), "recall_text": "这条知识和 grammar 有关"} }},
+		{"ask_knowledge", func(i int) any { return m{"question": subject() + " 是什么？"} }},
 		{"get_learning_settings", fixed(m{})},
 		{"update_learning_settings", func(i int) any { return m{"defaults": m{"new_per_day": 10 + i%10}} }},
 	}

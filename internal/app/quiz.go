@@ -55,7 +55,9 @@ func mayLearn(ctx context.Context, b *Base, bot store.Bot, turn *talk.Turn) bool
 func remindersOf(b *Base, s *learn.Service, glasses *rokid.Door, dial func(context.Context, string, string) (net.Conn, error), log *slog.Logger) remind.Options {
 	return remind.Options{Store: b.Store, Service: s, Logger: log, Ways: remind.Ways{
 		"webhook": remind.Webhook(&http.Client{Transport: &http.Transport{DialContext: dial}}),
-		"glasses": func(ctx context.Context, person string, m remind.Message) error { return pushReminder(ctx, b, glasses, person, m) },
+		"glasses": func(ctx context.Context, person string, m remind.Message) error {
+			return pushReminder(ctx, b, glasses, person, m)
+		},
 	}}
 }
 

@@ -78,12 +78,8 @@ func (db *DB) standing(ctx context.Context, tx *sql.Tx, person, deck string) (st
 	if deck == "" {
 		return "", nil
 	}
-	query := `SELECT id FROM learn_decks WHERE person = $1 AND id = $2`
-	if db.dialect == "postgres" {
-		query += ` FOR KEY SHARE`
-	}
 	var id string
-	err := tx.QueryRowContext(ctx, query, person, deck).Scan(&id)
+	err := tx.QueryRowContext(ctx, db.locking(`SELECT id FROM learn_decks WHERE person = $1 AND id = $2`, `FOR KEY SHARE`), person, deck).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
 	}
@@ -94,7 +90,7 @@ func (d *learnDeltas) added(n *NewPoint) {
 	d.count(&n.Point, 1)
 	d.tag(n.Point.Tags, 1)
 	for i := range n.Log {
-		d.logged(n.Point.Deck, &n.Log[i])
+		d.logged(&n.Log[i])
 	}
 }
 
@@ -120,7 +116,7 @@ func (db *DB) insertPoint(ctx context.Context, tx *sql.Tx, person string, n *New
 		}
 	}
 	for i := range n.Log {
-		n.Log[i].Point, n.Log[i].Person = p.Number, person
+		n.Log[i].Point, n.Log[i].Person, n.Log[i].Deck = p.Number, person, p.Deck
 		// What was imported, deleted for good and is imported again has its log still.
 		if err := writeLog(ctx, tx, &n.Log[i], ` ON CONFLICT (person, id) DO UPDATE SET point = excluded.point`); err != nil {
 			return err
@@ -183,13 +179,8 @@ type PointEdit struct {
 // visible, all at once.
 func (m *Import) Finish(ctx context.Context, edits []PointEdit) error {
 	err := m.finish(ctx, edits)
-	if err == nil && m.staged > manyRows && m.t.db.dialect == "postgres" {
-		// PostgreSQL would find out about so many new rows by itself, but not at once.
-		for _, table := range []string{"learn_points", "learn_sittings", "learn_tags", "learn_log", "learn_words"} {
-			if _, err := m.t.db.exec(ctx, `ANALYZE `+table); err != nil {
-				break // it only makes queries faster
-			}
-		}
+	if err == nil && m.staged > manyRows {
+		m.t.db.lookAgain(ctx, "learn_points", "learn_sittings", "learn_tags", "learn_log", "learn_words")
 	}
 	return err
 }
@@ -262,10 +253,8 @@ func (w *DayWork) add(more *DayWork) {
 
 func (m *Import) edit(ctx context.Context, tx *sql.Tx, e *PointEdit) error {
 	p := Point{ID: e.ID, Person: m.person, Tags: e.Tags, Words: e.Words}
-	query := `SELECT tags FROM learn_points WHERE person = $1 AND id = $2 AND staged IS NULL`
-	if m.t.db.dialect == "postgres" {
-		query += ` FOR UPDATE` // or others change the tags before they are counted
-	}
+	// Locked, or others change the tags before they are counted.
+	query := m.t.db.locking(`SELECT tags FROM learn_points WHERE person = $1 AND id = $2 AND staged IS NULL`, `FOR UPDATE`)
 	var tags string
 	if err := tx.QueryRowContext(ctx, query, m.person, e.ID).Scan(&tags); err == nil {
 		m.deltas.tag(splitTags(tags), -1)

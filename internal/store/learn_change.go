@@ -209,10 +209,13 @@ func (c *PointChange) write(ctx context.Context, db *DB) error {
 		return err
 	}
 	for i := range c.Log {
+		if err := c.deckOf(ctx, db, &c.Log[i]); err != nil {
+			return err
+		}
 		if err := writeLog(ctx, c.tx, &c.Log[i], ""); err != nil {
 			return err
 		}
-		d.logged(p.Deck, &c.Log[i])
+		d.logged(&c.Log[i])
 	}
 	if c.BuryKin != 0 && p.Kin != "" {
 		_, err := c.tx.ExecContext(ctx, `UPDATE learn_points SET buried = $1, version = version + 1 WHERE person = $2 AND kin = $3 AND kin <> '' AND number <> $4
@@ -222,6 +225,17 @@ func (c *PointChange) write(ctx context.Context, db *DB) error {
 		}
 	}
 	return d.write(ctx, c.tx, p.Person)
+}
+
+// deckOf says in which deck an entry counts: in the one that the point is in now, and
+// a review that is taken back in the one that it was counted in.
+func (c *PointChange) deckOf(ctx context.Context, db *DB, e *LogEntry) (err error) {
+	if e.Kind == LogUndo && e.Deck != c.Point.Deck {
+		e.Deck, err = db.standing(ctx, c.tx, c.Point.Person, e.Deck)
+		return err
+	}
+	e.Deck = c.Point.Deck
+	return nil
 }
 
 func (c *PointChange) writeSittings(ctx context.Context) error {
@@ -258,8 +272,8 @@ func insertSitting(ctx context.Context, tx *sql.Tx, person string, s *Sitting) e
 }
 
 func writeLog(ctx context.Context, tx *sql.Tx, e *LogEntry, onConflict string) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO learn_log (`+logColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`+onConflict,
-		texts([]any{e.ID, e.Person, e.Point, e.Kind, millis(e.At), int64(e.Day), e.Zone, int64(e.Grade), int64(e.Queue), e.Sitting, e.Recall, e.Score, e.Took.Milliseconds(), e.Door, e.Elapsed,
+	_, err := tx.ExecContext(ctx, `INSERT INTO learn_log (`+logColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`+onConflict,
+		texts([]any{e.ID, e.Person, e.Point, e.Deck, e.Kind, millis(e.At), int64(e.Day), e.Zone, int64(e.Grade), int64(e.Queue), e.Sitting, e.Recall, e.Score, e.Took.Milliseconds(), e.Door, e.Elapsed,
 			string(e.Before), string(e.After), e.Undoes})...)
 	return err
 }
@@ -312,7 +326,7 @@ func (d *learnDeltas) move(from, to *Point) {
 }
 
 // logged counts a review; a review that is taken back counts the other way.
-func (d *learnDeltas) logged(deck string, e *LogEntry) {
+func (d *learnDeltas) logged(e *LogEntry) {
 	n := 1
 	switch e.Kind {
 	case LogReview:
@@ -324,7 +338,7 @@ func (d *learnDeltas) logged(deck string, e *LogEntry) {
 	if d.days == nil {
 		d.days = map[dayKey]*DayWork{}
 	}
-	k := dayKey{deck, e.Day}
+	k := dayKey{e.Deck, e.Day}
 	w := d.days[k]
 	if w == nil {
 		w = &DayWork{}

@@ -272,12 +272,12 @@ func (t Learn) Sittings(ctx context.Context, numbers []int64) (map[int64][]Sitti
 	return out, nil
 }
 
-const logColumns = `id, person, point, kind, at, day, zone, grade, queue, sitting, recall, score, took_ms, door, elapsed, state, outcome, undoes`
+const logColumns = `id, person, point, deck, kind, at, day, zone, grade, queue, sitting, recall, score, took_ms, door, elapsed, state, outcome, undoes`
 
 func readLog(s scanner) (e LogEntry, err error) {
 	var at, took int64
 	var before, after string
-	err = s.Scan(&e.ID, &e.Person, &e.Point, &e.Kind, &at, &e.Day, &e.Zone, &e.Grade, &e.Queue, &e.Sitting, &e.Recall, &e.Score, &took, &e.Door, &e.Elapsed, &before, &after, &e.Undoes)
+	err = s.Scan(&e.ID, &e.Person, &e.Point, &e.Deck, &e.Kind, &at, &e.Day, &e.Zone, &e.Grade, &e.Queue, &e.Sitting, &e.Recall, &e.Score, &took, &e.Door, &e.Elapsed, &before, &after, &e.Undoes)
 	e.At, e.Took = fromMillis(at), time.Duration(took)*time.Millisecond
 	e.Before, e.After = []byte(before), []byte(after)
 	return e, err

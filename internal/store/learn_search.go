@@ -107,12 +107,8 @@ func (t Learn) VectorCount(ctx context.Context, person, model string) (n int, la
 func (t Learn) SaveVectors(ctx context.Context, person, model string, vectors []Vector) error {
 	// In PostgreSQL somebody may be about to change a point: it is left out then.
 	// Who waits for none of them cannot be part of a deadlock.
-	lock := ""
-	if t.db.dialect == "postgres" {
-		lock = ` FOR SHARE SKIP LOCKED`
-	}
-	query := `INSERT INTO learn_vectors (point, person, model, data) SELECT number, person, $1, $2 FROM learn_points WHERE number = $3 AND person = $4 AND version = $5` + lock +
-		` ON CONFLICT (point) DO UPDATE SET model = excluded.model, data = excluded.data`
+	query := t.db.locking(`INSERT INTO learn_vectors (point, person, model, data) SELECT number, person, $1, $2 FROM learn_points WHERE number = $3 AND person = $4 AND version = $5`,
+		`FOR SHARE SKIP LOCKED`) + ` ON CONFLICT (point) DO UPDATE SET model = excluded.model, data = excluded.data`
 	return t.db.tx(ctx, func(tx *sql.Tx) error {
 		for _, v := range vectors {
 			data := v.Data

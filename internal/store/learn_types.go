@@ -169,6 +169,7 @@ type LogEntry struct {
 	ID      string          `json:"id"` // given by the client, or a UUID; unique for a person
 	Person  string          `json:"-"`
 	Point   int64           `json:"-"`
+	Deck    string          `json:"-"` // in which the review counts
 	Kind    string          `json:"kind"`
 	At      time.Time       `json:"at"`
 	Day     Day             `json:"day"`  // in the learner's calendar

@@ -233,6 +233,29 @@ func (db *DB) tx(ctx context.Context, f func(*sql.Tx) error) error {
 	return translate(tx.Commit())
 }
 
+// locking is a query whose rows stay as they are until its transaction ends: lock
+// says how, in PostgreSQL's words. SQLite has one writer at a time anyway.
+func (db *DB) locking(query, lock string) string {
+	if db.dialect == "postgres" {
+		return query + " " + lock
+	}
+	return query
+}
+
+// lookAgain has the database see how some tables are filled now. PostgreSQL would
+// find out about many new rows by itself, but not at once; SQLite goes by what the
+// queries say.
+func (db *DB) lookAgain(ctx context.Context, tables ...string) {
+	for _, table := range tables {
+		if db.dialect != "postgres" {
+			return
+		}
+		if _, err := db.exec(ctx, `ANALYZE `+table); err != nil {
+			return // it only makes queries faster
+		}
+	}
+}
+
 // exec runs one statement and returns how many rows it changed.
 func (db *DB) exec(ctx context.Context, query string, args ...any) (int64, error) {
 	res, err := db.w.ExecContext(ctx, query, texts(args)...)

@@ -349,7 +349,7 @@ func takeBack(c *store.PointChange, l *Learner, last store.LogEntry, door string
 	}
 	c.Log = append(c.Log, store.LogEntry{
 		ID: newID(), Person: l.Person, Point: c.Point.Number, Kind: store.LogUndo, At: l.Now, Day: last.Day, Zone: l.Calendar.Zone.String(), Grade: last.Grade, Queue: last.Queue,
-		Sitting: last.Sitting, Score: -1, Door: door, Elapsed: last.Elapsed, Before: card(was), After: card(c.Point.Card), Undoes: last.ID,
+		Deck: last.Deck, Sitting: last.Sitting, Score: -1, Door: door, Elapsed: last.Elapsed, Before: card(was), After: card(c.Point.Card), Undoes: last.ID,
 	})
 	return nil
 }

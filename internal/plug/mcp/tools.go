@@ -41,10 +41,16 @@ func (x *exchange) listTools(context.Context) ([]byte, *jsonrpc.Error) {
 		size += len(tools[n].Listed()) + 1
 		n++
 	}
+	page := tools[:n]
+	if x.access.Door == doorLearn {
+		// As the provider offers them: programs and people know the first ones first.
+		at := func(t *board.Offered) int { return slices.Index(x.server.LearnTools, t.Name) }
+		page = slices.SortedStableFunc(slices.Values(page), func(a, b *board.Offered) int { return cmp.Compare(at(a), at(b)) })
+	}
 	o := x.begin(size+64, true)
 	o.name("tools")
 	o.b = append(o.b, '[')
-	for i, t := range tools[:n] {
+	for i, t := range page {
 		if i > 0 {
 			o.b = append(o.b, ',')
 		}

@@ -94,6 +94,7 @@ CREATE TABLE learn_log (
     id        TEXT NOT NULL,
     person    TEXT NOT NULL REFERENCES people (id) ON DELETE CASCADE,
     point     BIGINT NOT NULL,
+    deck      TEXT NOT NULL,
     kind      TEXT NOT NULL,
     at        BIGINT NOT NULL,
     day       BIGINT NOT NULL,

@@ -1,0 +1,149 @@
+package test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"patchbay/internal/bus/bustest"
+	"patchbay/internal/store"
+	"patchbay/internal/store/storetest"
+)
+
+// Two devices of one person, at two instances, review the same at the same moment:
+// one is first, and the other is told. The counters are right at both afterwards.
+func TestLearnTwoInstances(t *testing.T) {
+	o := storetest.Postgres(t)
+	urls := strings.Split(bustest.Cluster(t, 3), ",")
+	more := []string{"PATCHBAY_SECRET=" + strings.Repeat("5e", 32), "PATCHBAY_LIMITS_CALL_RATE=0"}
+	first := newPlace(o, append(more, "PATCHBAY_BUS_URL="+urls[0])...)
+	o.Folder = t.TempDir()
+	second := newPlace(o, append(more, "PATCHBAY_BUS_URL="+urls[1])...)
+	key := learning(t, first)
+	devices := [2]pupil{{first.serve(t).url, key}, {second.serve(t).url, key}}
+	farFromMidnight(t, devices[0])
+	t.Cleanup(func() { tellCauses(t, o) })
+
+	t.Run("one by one", func(t *testing.T) {
+		points := bothCreate(t, devices, 30)
+		for i, x := range points {
+			race(t, devices, &x, i)
+		}
+	})
+	// All at once, so that the instances write many at a time, in different orders.
+	t.Run("all at once", func(t *testing.T) {
+		points := bothCreate(t, devices, 60)
+		var all sync.WaitGroup
+		for i, x := range points {
+			all.Go(func() { race(t, devices, &x, i) })
+		}
+		all.Wait()
+	})
+	if got, want := len(recount(t, devices[0])), len(recount(t, devices[1])); got != want || got != 180 {
+		t.Errorf("one instance knows %d points, the other %d, want 180", got, want)
+	}
+}
+
+// tellCauses says why calls failed, which callers are not told, if the test failed.
+func tellCauses(t *testing.T, o store.Options) {
+	if !t.Failed() {
+		return
+	}
+	rows, err := storetest.Open(t, o).Calls.Newest(ctx, "", time.Now().Add(time.Minute), 100_000)
+	if err != nil {
+		t.Log(err)
+	}
+	for _, c := range rows {
+		if c.Outcome == "failed" {
+			t.Logf("%s failed: %s", c.Tool, c.Cause)
+		}
+	}
+}
+
+// bothCreate lets both devices create points at the same time, n each.
+func bothCreate(t *testing.T, devices [2]pupil, n int) []learned {
+	t.Helper()
+	var mu sync.Mutex
+	var ids []string
+	var creating sync.WaitGroup
+	for _, d := range devices {
+		creating.Go(func() {
+			for i := range n {
+				var made learned
+				if err := d.ask("create_knowledge_point", given{"question": fmt.Sprint("q ", i), "answer": "a", "deck": fmt.Sprint("deck ", i%3), "tags": []string{"t"}}, &made); err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				ids = append(ids, made.ID)
+				mu.Unlock()
+			}
+		})
+	}
+	creating.Wait()
+	points := make([]learned, len(ids))
+	for i, id := range ids {
+		devices[i%2].call(t, "get_knowledge_point", given{"id": id}, &points[i])
+		if points[i].open() == "" {
+			t.Fatalf("it has no plan: %+v", points[i])
+		}
+	}
+	return points
+}
+
+// race lets both devices submit the same review. Every third time they send the
+// same one, as a client does that has two connections.
+func race(t *testing.T, devices [2]pupil, x *learned, round int) {
+	same := round%3 == 0
+	ready := make(chan struct{})
+	var results [2]*lesson
+	var errs [2]error
+	var both sync.WaitGroup
+	for i, d := range devices {
+		review := given{"knowledge_point_id": x.ID, "schedule_id": x.open(), "grade": []string{"good", "again"}[i], "review_id": fmt.Sprintf("%s-%d", x.ID, i), "recall_text": fmt.Sprint("device ", i)}
+		if same {
+			review["grade"], review["review_id"], review["recall_text"] = "hard", x.ID, "the same"
+		}
+		tool := "submit_review"
+		if round%3 == 1 {
+			tool = "submit_recall"
+			delete(review, "knowledge_point_id")
+		}
+		both.Go(func() {
+			<-ready
+			results[i], errs[i] = d.try(tool, review)
+		})
+	}
+	close(ready)
+	both.Wait()
+	won, told := 0, 0
+	for i, l := range results {
+		var done struct{ Success, Already bool }
+		switch {
+		case errs[i] != nil:
+			t.Errorf("device %d: %v", i, errs[i])
+		case l.IsError && l.code() == "already_reviewed" && !same:
+			told++
+		case l.IsError || !decode(string(l.Structured), &done):
+			t.Errorf("device %d: %s %s", i, l.text(), l.Structured)
+		case done.Already && same:
+			told++
+		case done.Success && !done.Already:
+			won++
+		}
+	}
+	if won != 1 || told != 1 {
+		t.Errorf("%d won and %d were told", won, told)
+	}
+	reviews := 0
+	for _, e := range devices[round%2].history(t, x.ID) {
+		if e.Kind == "review" {
+			reviews++
+		}
+	}
+	if reviews != 1 {
+		t.Errorf("%d reviews are in the history", reviews)
+	}
+}
