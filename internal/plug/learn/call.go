@@ -116,7 +116,11 @@ func (p *Provider) Call(ctx context.Context, c *tool.Call) (*tool.Result, error)
 	if err == nil {
 		return res, nil
 	}
-	return failed(&a, err)
+	res, err = failed(&a, err)
+	if e := tool.AsError(err); e != nil && e.Code == tool.Failed && ctx.Err() == nil {
+		p.Service.Logger.ErrorContext(ctx, "a tool of Learn failed", "tool", c.Tool, "call", c.ID, "error", e)
+	}
+	return res, err
 }
 
 // failed makes of an error what the caller is told.

@@ -41,7 +41,7 @@ type Imported struct {
 	Changed   int            `json:"changed"`
 	Unchanged int            `json:"unchanged"`
 	Bad       []transfer.Bad `json:"errors"`
-	Decks     []string       `json:"decks"` // that were made
+	Decks     []string       `json:"decks"` // that were made, or in a dry run, would be
 	// Done is false if nothing was imported, because of bad rows or in a dry run.
 	Done bool `json:"imported"`
 }
@@ -73,6 +73,9 @@ func (s *Service) Import(ctx context.Context, person string, f ImportFile) (*Imp
 		return in.out, nil
 	}
 	// Tidying up must not be cut short by whoever gave up.
+	if !f.DryRun {
+		in.out.Decks = []string{}
+	}
 	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	return in.out, errors.Join(err, in.abort(undo))
@@ -142,6 +145,12 @@ func (in *intake) deck(ctx context.Context, d transfer.Deck) error {
 }
 
 func (in *intake) makeDeck(ctx context.Context, name string, settings json.RawMessage) (string, error) {
+	if in.f.DryRun {
+		if !slices.Contains(in.out.Decks, name) {
+			in.out.Decks = append(in.out.Decks, name)
+		}
+		return "", nil
+	}
 	d, err := in.s.addDeck(ctx, in.l, name, settings)
 	if err == nil {
 		in.made = append(in.made, d.ID)
