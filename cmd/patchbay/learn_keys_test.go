@@ -45,6 +45,7 @@ func TestLearnReviewOnATerminal(t *testing.T) {
 	d.ok("user", "add", "ada")
 	d.ok("learn", "add", "First?", "**bold** answer")
 	d.ok("learn", "add", "Second?", "2")
+	d.ok("learn", "add", "Third?", "3")
 	type step struct{ shown, typed string }
 	const grades = "] "
 	for _, c := range []struct {
@@ -57,25 +58,47 @@ func TestLearnReviewOnATerminal(t *testing.T) {
 			{"\x1b[1mbold\x1b[0m answer\r\n", ""}, {grades, "\x1b[A"}, {"", "h"}, // an arrow, which ends in A, is no grade
 			{"hard → ", ""}, {"Second?", "\n"}, {grades, "\x03"},
 		}, []string{"Reviewed: 1, of these again: 0"}},
-		{"the end at a question", []step{{"Second?", "\n"}, {grades, "x"}, {"a again", ""}, {grades, "e"}, {"easy → ", ""}, {"\n> ", "\x04"}}, []string{"Reviewed: 1"}},
+		{"the end at a question", []step{{"Second?", "\n"}, {grades, "x"}, {"a again", ""}, {grades, "e"}, {"easy → ", ""}, {"Third?", ""}, {"\n> ", "\x04"}}, []string{"Reviewed: 1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			master, slave := pty(t)
 			done := make(chan int, 1)
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
-			go func() { done <- run(ctx, []string{"learn", "review"}, slave, slave, slave, d.env) }()
+			go func() {
+				code := run(ctx, []string{"learn", "review"}, slave, slave, slave, d.env)
+				slave.Close() // so that nobody waits for what is not said any more
+				done <- code
+			}()
 			var seen strings.Builder
 			rest := "" // what was shown and not waited for yet
-			wait := func(want string) {
-				for !strings.Contains(rest, want) {
-					b := make([]byte, 4096)
+			shown := make(chan string)
+			go func() { // until the slave is closed
+				defer close(shown)
+				for b := make([]byte, 4096); ; {
 					n, err := master.Read(b)
 					if err != nil {
-						t.Fatalf("waiting for %q: %v; shown was\n%s", want, err, seen.String())
+						return
 					}
-					rest += string(b[:n])
-					seen.Write(b[:n])
+					select {
+					case shown <- string(b[:n]):
+					case <-ctx.Done():
+						return
+					}
+				}
+			}()
+			wait := func(want string) {
+				for !strings.Contains(rest, want) {
+					text, more := "", false
+					select {
+					case text, more = <-shown:
+					case <-ctx.Done():
+					}
+					if !more {
+						t.Fatalf("waiting for %q; shown was\n%s", want, seen.String())
+					}
+					rest += text
+					seen.WriteString(text)
 				}
 				_, rest, _ = strings.Cut(rest, want)
 			}
