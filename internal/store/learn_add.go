@@ -338,6 +338,10 @@ func (t Learn) EmptyTrash(ctx context.Context, person string, before time.Time) 
 		if n == 0 {
 			return nil
 		}
+		// What was said goes with the point; that there was a review stays.
+		if _, err := tx.ExecContext(ctx, `UPDATE learn_log SET recall = '' WHERE recall <> '' AND point IN (SELECT number FROM learn_points WHERE `+condition+`)`, millis(before), person); err != nil {
+			return err
+		}
 		if err := t.db.dropWords(ctx, tx, condition, millis(before), person); err != nil {
 			return err
 		}

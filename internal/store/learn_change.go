@@ -126,14 +126,13 @@ func (c *PointChange) LastReview(ctx context.Context) (LogEntry, error) {
 		return LogEntry{}, err
 	}
 	defer rows.Close()
-	var seen []LogEntry
+	undone := map[string]bool{}
 	for rows.Next() {
 		e, err := readLog(rows)
 		if err != nil {
 			return LogEntry{}, err
 		}
-		seen = append(seen, e)
-		if last, ok := lastReview(seen); ok {
+		if last, ok := lastReview([]LogEntry{e}, undone); ok {
 			return last, nil
 		}
 	}

@@ -304,27 +304,28 @@ func (t Learn) Entry(ctx context.Context, person, id string) (LogEntry, error) {
 
 // LastReview is a person's last review that was not taken back.
 func (t Learn) LastReview(ctx context.Context, person string) (LogEntry, error) {
-	for skip := 0; ; skip += lastPage {
-		page, err := all(ctx, t.db, readLog, `SELECT `+logColumns+` FROM learn_log WHERE person = $1 ORDER BY at DESC, id DESC LIMIT $2`, person, skip+lastPage)
+	undone := map[string]bool{}
+	at, id := int64(1)<<62, ""
+	for limit := 20; ; limit *= 4 {
+		page, err := all(ctx, t.db, readLog, `SELECT `+logColumns+` FROM learn_log WHERE person = $1 AND (at, id) < ($2, $3) ORDER BY at DESC, id DESC LIMIT $4`, person, at, id, limit)
 		if err != nil {
 			return LogEntry{}, err
 		}
-		if e, ok := lastReview(page); ok {
+		if e, ok := lastReview(page, undone); ok {
 			return e, nil
 		}
-		if len(page) < skip+lastPage {
+		if len(page) < limit {
 			return LogEntry{}, ErrNotFound
 		}
+		last := page[len(page)-1]
+		at, id = millis(last.At), last.ID
 	}
 }
 
-// lastPage is how many entries are looked at first for a review that stands.
-const lastPage = 50
-
 // lastReview finds the newest review that was not taken back among entries, of
-// which the newest comes first: what takes a review back is newer than it.
-func lastReview(entries []LogEntry) (LogEntry, bool) {
-	undone := map[string]bool{}
+// which the newest comes first: what takes a review back is newer than it, and is
+// noted in undone.
+func lastReview(entries []LogEntry, undone map[string]bool) (LogEntry, bool) {
 	for _, e := range entries {
 		switch {
 		case e.Kind == LogUndo:

@@ -15,7 +15,7 @@ import (
 
 const (
 	// perPage is how many rows a page has, if the caller does not say.
-	perPage = 100
+	perPage = 50
 	// pageBytes is how much text of points a page has, so that no model is buried.
 	pageBytes = 256 << 10
 )
@@ -138,7 +138,7 @@ func failed(a *arguments, err error) (*tool.Result, error) {
 		return res, nil
 	}
 	if e, ok := errors.AsType[*NotDue](err); ok {
-		res := tool.Trouble("This point was reviewed today already and is due again on " + dueText(&e.Entry.Point) + ". submit_review with early=true reviews it now.")
+		res := tool.Trouble("This point is not due yet; it comes again on " + dueText(&e.Entry.Point) + ". submit_review with early=true reviews it now.")
 		res.Structured = compact(map[string]any{"error": "not_due", "knowledge_point_id": e.Entry.ID, "due": dueText(&e.Entry.Point)})
 		return res, nil
 	}

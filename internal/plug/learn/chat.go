@@ -79,7 +79,7 @@ func (s *Service) Ask(ctx context.Context, person, question string, l talk.Lang)
 	}
 	if err != nil {
 		s.logModel(ctx, "answering a question", err)
-		return quoted(sources, whyNot(err, l), l), nil
+		return quoted(relevant(question, sources), whyNot(err, l), l), nil
 	}
 	text = short(text, maxAnswerText)
 	if len(sources) == 0 {
@@ -139,10 +139,22 @@ func cite(text string, sources []Source) {
 	})
 }
 
+// closeEnough is how much of a question's words a point must have to be quoted to
+// whoever asked. A model can tell by itself what has nothing to do with a question.
+const closeEnough = 0.5
+
+// relevant are the sources that say enough of what was asked.
+func relevant(question string, sources []Source) []Source {
+	looked := terms(question)
+	return slices.DeleteFunc(slices.Clone(sources), func(v Source) bool {
+		return share(looked, Words(v.Question, v.Answer[:min(len(v.Answer), rankedBytes)], v.Tags...)) < closeEnough
+	})
+}
+
 // quoted is the answer that no model wrote.
 func quoted(sources []Source, why string, l talk.Lang) *Reply {
 	r := &Reply{By: ByComparison, Why: why, Sources: sources[:min(len(sources), maxQuotes)]}
-	if len(sources) == 0 {
+	if len(r.Sources) == 0 {
 		r.Text = sayNoMatch.In(l, why)
 		return r
 	}

@@ -2,11 +2,14 @@ package learn
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -63,7 +66,7 @@ func (s *Service) Import(ctx context.Context, person string, f ImportFile) (*Imp
 		}
 		f.Format = transfer.Detect(f.Name, head)
 	}
-	in := &intake{s: s, l: l, f: f, out: &Imported{Format: f.Format, Bad: []transfer.Bad{}, Decks: []string{}}, seen: map[string]bool{}}
+	in := &intake{s: s, l: l, f: f, out: &Imported{Format: f.Format, Bad: []transfer.Bad{}, Decks: []string{}}, seen: map[string]bool{}, same: map[string]int{}}
 	if in.ids, in.byOrigin, err = s.Store.Learn.Known(ctx, person); err != nil {
 		return nil, fmt.Errorf("look up what is there: %w", err)
 	}
@@ -91,6 +94,7 @@ type intake struct {
 	ids      map[string]bool
 	byOrigin map[string]string
 	seen     map[string]bool // ids and origins of this file
+	same     map[string]int  // how often a question without a name came
 	rows     []store.NewPoint
 	edits    []store.PointEdit
 	made     []string // decks
@@ -182,6 +186,9 @@ func (in *intake) item(ctx context.Context, item transfer.Item) error {
 		return nil
 	}
 	item.Tags = tags
+	if item.ID == "" && item.Origin == "" {
+		item.Origin = in.textOrigin(&item)
+	}
 	for _, name := range []string{item.ID, item.Origin} {
 		if name != "" && in.seen[name] {
 			in.refuse(&item, "it is in the file twice")
@@ -196,6 +203,19 @@ func (in *intake) item(ctx context.Context, item transfer.Item) error {
 		return in.edit(ctx, item.ID, &item)
 	}
 	return in.add(ctx, &item)
+}
+
+// textOrigin names an item that has no name by its deck and question, so that a
+// list that was imported before can be imported again when it has grown. Where the
+// same question stands twice, the second has a name of its own.
+func (in *intake) textOrigin(item *transfer.Item) string {
+	sum := sha256.Sum256([]byte(item.Deck + "\x00" + strings.TrimSpace(item.Question)))
+	name := "text:" + hex.EncodeToString(sum[:12])
+	in.same[name]++
+	if n := in.same[name]; n > 1 {
+		name += "#" + strconv.Itoa(n)
+	}
+	return name
 }
 
 // edit writes a point anew that is there.
@@ -258,7 +278,7 @@ func (in *intake) point(deck string, item *transfer.Item) store.NewPoint {
 	l := in.l
 	p := store.Point{
 		ID: item.ID, Person: l.Person, Deck: deck, Question: strings.TrimSpace(item.Question), Answer: strings.TrimSpace(item.Answer), Tags: item.Tags,
-		InPlan: item.InPlan, Suspended: item.Suspended, Kin: item.Kin, Origin: item.Origin, Created: item.Created, Updated: item.Updated,
+		InPlan: item.InPlan, Suspended: item.Suspended, Draft: item.Draft, Kin: item.Kin, Origin: item.Origin, Created: item.Created, Updated: item.Updated,
 	}
 	if p.ID == "" || len(p.ID) > 100 {
 		p.ID = newID()
@@ -313,7 +333,10 @@ func (in *intake) plan(n *store.NewPoint, item *transfer.Item) {
 				reviews = append(reviews, schedule.Review{Grade: e.Grade, At: e.At})
 			}
 		}
-		p.Card = schedule.Replay(settings, l.Calendar, p.Created, reviews)
+		// Nobody goes back to steps of minutes because of a review that is long over.
+		whole := settings
+		whole.Steps, whole.Relearn = nil, nil
+		p.Card = schedule.Replay(whole, l.Calendar, p.Created, reviews)
 	case !classic || !open:
 		begin(p, &n.Sittings, l)
 		return
@@ -427,7 +450,7 @@ func (s *Service) itemOf(ctx context.Context, l *Learner, e *Entry) (transfer.It
 	card := e.Card
 	item := transfer.Item{
 		ID: e.ID, Origin: e.Origin, Kin: e.Kin, Deck: l.DeckName(e.Deck), Question: e.Question, Answer: e.Answer, Tags: e.Tags, Created: e.Created, Updated: e.Updated,
-		InPlan: e.InPlan, Suspended: e.Suspended, Card: &card, Sittings: e.Sittings,
+		InPlan: e.InPlan, Suspended: e.Suspended, Draft: e.Draft, Card: &card, Sittings: e.Sittings,
 	}
 	if item.Origin == "" {
 		item.Origin = "learn:" + e.ID

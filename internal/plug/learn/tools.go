@@ -53,7 +53,7 @@ const (
 	schemaDeck  = `{"type":"string","maxLength":200,"description":"Name of a deck; \"default\" is the one that everybody has"}`
 	schemaTag   = `{"type":"string","maxLength":100,"description":"Only points with this tag"}`
 	schemaTags  = `{"type":"array","maxItems":20,"items":{"type":"string","maxLength":100},"description":"Tags, without #"}`
-	schemaLimit = `{"type":"integer","minimum":1,"maximum":500,"description":"Most rows of a page (default 100)"}`
+	schemaLimit = `{"type":"integer","minimum":1,"maximum":500,"description":"Most rows of a page (default 50)"}`
 	schemaPage  = `{"type":"string","maxLength":2000,"description":"next_cursor of the page before"}`
 	schemaGrade = `{"enum":["again","hard","good","easy"],"description":"How well it was recalled at the first attempt: again = forgotten or wrong, hard = with effort or gaps, good = right, easy = at once. Judge the meaning, not the words."}`
 	schemaText  = `{"type":"string","maxLength":65536,"description":"主动回忆的内容"}`
@@ -119,7 +119,7 @@ func moreTools(question, answer string) []tool.Tool {
 		{Name: toolRestore, Title: "Bring a deleted point back", Description: "Take a deleted knowledge point out of the trash, where it is kept for 30 days.", Input: object(`["id"]`, "id", schemaID), Hints: writes(false, true)},
 		{Name: toolTrash, Title: "The trash", Description: "List deleted knowledge points that restore_knowledge_point can bring back.", Input: object("", "limit", schemaLimit, "cursor", schemaPage), Hints: tool.Reads()},
 		{Name: toolSearch, Title: "Search knowledge points", Description: "Find knowledge points by what they say, the best first. Works for Chinese and English.",
-			Input: object(`["query"]`, "query", `{"type":"string","minLength":1,"maxLength":1000}`, "deck", schemaDeck, "tag", schemaTag, "limit", `{"type":"integer","minimum":1,"maximum":100,"description":"Default 10"}`), Hints: tool.Reads()},
+			Input: object(`["query"]`, "query", `{"type":"string","minLength":1,"maxLength":1000}`, "deck", schemaDeck, "tag", schemaTag, "limit", `{"type":"integer","minimum":1,"maximum":40,"description":"Default 10"}`), Hints: tool.Reads()},
 		{Name: toolNext, Title: "Next question",
 			Description: "Get the next question to review, without its answer. Ask it, wait for the person's recall, and only then call reveal_answer, judge, tell the person grade and answer, and call submit_review, which gives the next question. Taking a question reserves nothing.",
 			Input:       object("", "deck", schemaDeck, "tag", schemaTag), Hints: tool.Reads()},

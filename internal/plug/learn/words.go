@@ -24,12 +24,12 @@ const (
 	// maxTerms is how many words of a question are looked for.
 	maxTerms = 8
 	// perTerm is how many points one word of a question brings in.
-	perTerm = 100
+	perTerm = 60
 	// maxTogether is how many frequent words are looked for together.
 	maxTogether = 2
 	// maxRanked is how many of the points that were brought in are read and ranked,
 	// by their first rankedBytes.
-	maxRanked   = 60
+	maxRanked   = 40
 	rankedBytes = 2000
 )
 

@@ -429,13 +429,13 @@ func TestRemindMe(t *testing.T) {
 	r := newRig(t, store.Options{Folder: t.TempDir()})
 	r.hears("remind me to review", "Nothing is due soon")
 	r.add(2)
-	r.hears("remind me to review", "<control_calendar><Review 2 points><2026-11-21 20:00>In your calendar: today at 20:00.")
+	r.hears("remind me to review", "<control_calendar><To review: 2><2026-11-21 20:00>In your calendar: today at 20:00.")
 	_, err := r.service.SaveProfile(ctx, "ada", []byte(`{"remind":{"at":"08:00"},"defaults":{"easy_days":{}}}`), nil)
 	r.must(err)
 	r.hears("quiz me", "q1?")
 	r.hears("PERFECT", "q2?")
 	r.hears("PERFECT", "All done")
-	r.hears("remind me to review", "<control_calendar><Review ", " 08:00>In your calendar: in ", " days at 08:00.")
+	r.hears("remind me to review", "<control_calendar><To review: ", " 08:00>In your calendar: in ", " days at 08:00.")
 	deaf := turn("remind me to review")
 	deaf.Commands = nil
 	if got := ask(t, r.Quiz, r.bot, deaf); !strings.Contains(got, "no calendar") {

@@ -64,7 +64,7 @@ var (
 	sayNotComposed  = talk.Say{Zh: "没能记下来，请换个说法，或说“记一下：问题？答案”。", En: "I could not make a note of that. Try “note: question? answer”."}
 	sayNoPhotoModel = talk.Say{Zh: "没有能看照片的模型，请把要记的说出来。", En: "There is no model that reads photos; please say it in words."}
 
-	sayRemindTitle = talk.Say{Zh: "复习 %d 题", En: "Review %d points"}
+	sayRemindTitle = talk.Say{Zh: "复习 %d 题", En: "To review: %d"}
 	sayInCalendar  = talk.Say{Zh: "已加入日历：%s %s。", En: "In your calendar: %s at %s."}
 	sayNoCalendar  = talk.Say{Zh: "这台设备没有日历，请在设置里开提醒。", En: "This device has no calendar; turn on reminders in the settings."}
 	sayNoNext      = talk.Say{Zh: "最近没有要复习的，不用提醒。", En: "Nothing is due soon; there is nothing to remind you of."}

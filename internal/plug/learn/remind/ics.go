@@ -27,8 +27,8 @@ const (
 
 var (
 	sayCalendar = talk.Say{Zh: "复习", En: "Reviews"}
-	sayEvent    = talk.Say{Zh: "复习 %d 题", En: "Review %d points"}
-	sayEventMay = talk.Say{Zh: "到期 %d 题；之前复习过的不再算。", En: "%d points are due, unless they are reviewed before."}
+	sayEvent    = talk.Say{Zh: "复习 %d 题", En: "To review: %d"}
+	sayEventMay = talk.Say{Zh: "到期 %d 题；之前复习过的不再算。", En: "Due: %d, unless they are reviewed before."}
 )
 
 // Feed is what a calendar shows.

@@ -30,6 +30,7 @@ type jsonPoint struct {
 	Updated   time.Time     `json:"updated_at,omitzero"`
 	InPlan    *bool         `json:"in_plan,omitempty"` // missing: true
 	Suspended bool          `json:"suspended,omitempty"`
+	Draft     bool          `json:"draft,omitempty"`
 	Card      *store.Card   `json:"card,omitempty"`
 	History   []jsonReview  `json:"history,omitempty"`
 	Sittings  []jsonSitting `json:"sittings,omitempty"`
@@ -140,7 +141,7 @@ func (in *intake) jsonPoint(row int, raw []byte) error {
 
 func (p *jsonPoint) item() Item {
 	it := Item{ID: p.ID, Origin: p.Origin, Kin: p.Kin, Deck: p.Deck, Question: *p.Question, Answer: *p.Answer, Tags: p.Tags,
-		Created: p.Created, Updated: p.Updated, InPlan: p.InPlan == nil || *p.InPlan, Suspended: p.Suspended, Card: p.Card}
+		Created: p.Created, Updated: p.Updated, InPlan: p.InPlan == nil || *p.InPlan, Suspended: p.Suspended, Draft: p.Draft, Card: p.Card}
 	for _, r := range p.History {
 		e := store.LogEntry{ID: r.ID, Kind: r.Kind, At: r.At, Grade: r.Grade, Took: time.Duration(r.Took), Recall: r.Recall, Score: -1, Elapsed: r.Elapsed}
 		if r.Score != nil {
@@ -335,7 +336,7 @@ func (j *jsonWriter) Write(it Item) error {
 
 func pointOf(it Item) *jsonPoint {
 	p := &jsonPoint{ID: it.ID, Origin: it.Origin, Kin: it.Kin, Deck: it.Deck, Question: &it.Question, Answer: &it.Answer, Tags: it.Tags,
-		Created: it.Created.UTC(), Updated: it.Updated.UTC(), InPlan: &it.InPlan, Suspended: it.Suspended, Card: it.Card}
+		Created: it.Created.UTC(), Updated: it.Updated.UTC(), InPlan: &it.InPlan, Suspended: it.Suspended, Draft: it.Draft, Card: it.Card}
 	for _, e := range it.History {
 		r := jsonReview{ID: e.ID, Kind: e.Kind, At: e.At.UTC(), Grade: e.Grade, Took: span(e.Took), Recall: e.Recall, Elapsed: e.Elapsed}
 		if e.Score >= 0 {

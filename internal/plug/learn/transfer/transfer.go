@@ -69,6 +69,7 @@ type Item struct {
 	Created, Updated time.Time
 	InPlan           bool
 	Suspended        bool
+	Draft            bool // waits to be confirmed; only JSON has it
 	// Card is nil for items that are new, and for those of which only the history
 	// is known.
 	Card *store.Card
