@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"patchbay/internal/talk"
@@ -82,11 +85,7 @@ func (c *learnDeckCmd) save(ctx context.Context, sh *shell, l learnCaller, rules
 		return err
 	}
 	return sh.result(raw, func() {
-		own := sayDeckCommon.In(sh.lang)
-		if len(d.Own) > 2 { // more than {}
-			own = plain(string(d.Own))
-		}
-		sh.say(sayDeckSaved, plain(d.Name), own)
+		sh.say(sayDeckSaved, plain(d.Name), cmp.Or(ownSettings(d.Own), sayDeckCommon.In(sh.lang)))
 	})
 }
 
@@ -134,4 +133,17 @@ func (c *learnDeckCmd) list(ctx context.Context, sh *shell, l learnCaller) error
 		}
 	}
 	return sh.result(decks, func() { sh.learnDecks(rows, true) })
+}
+
+// ownSettings are what a deck decided for itself, in words; empty: nothing.
+func ownSettings(own json.RawMessage) string {
+	var settings map[string]json.RawMessage
+	if json.Unmarshal(own, &settings) != nil {
+		return ""
+	}
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		list = append(list, name+"="+plain(strings.Trim(string(settings[name]), `"`)))
+	}
+	return strings.Join(list, ", ")
 }

@@ -21,6 +21,10 @@ type learnRules struct {
 	Steps         *string `help:"Minutes between the first reviews of a new point, such as 1,10; none for whole days." placeholder:"LIST"`
 	Relearn       *string `help:"The same for a point that was forgotten." placeholder:"LIST"`
 	Leech         *string `help:"How often a point is forgotten until it is marked as a leech; 0: never." placeholder:"N"`
+	LeechSuspend  *string `help:"Let leeches rest: yes or no." placeholder:"YES"`
+	Bury          *string `help:"Keep points that give each other away from one day: yes or no." placeholder:"YES"`
+	Balance       *string `help:"Spread what is due over days with less to do: yes or no." placeholder:"YES"`
+	EasyDays      *string `help:"How much may fall on weekdays, in percent of a usual day, such as sat=50,sun=0." placeholder:"LIST"`
 }
 
 // changes are the settings that are given, as the tools take them.
@@ -39,6 +43,10 @@ func (r learnRules) changes() (map[string]any, error) {
 		{"steps", "steps", r.Steps, readMinutes},
 		{"relearn", "relearn", r.Relearn, readMinutes},
 		{"leech", "leech", r.Leech, readCount},
+		{"leech-suspend", "leech_suspend", r.LeechSuspend, readYes},
+		{"bury", "bury", r.Bury, readYes},
+		{"balance", "balance", r.Balance, readYes},
+		{"easy-days", "easy_days", r.EasyDays, readDays},
 	} {
 		switch {
 		case s.text == nil:
@@ -86,6 +94,29 @@ func readMinutes(text string) (any, error) {
 		list = append(list, n)
 	}
 	return list, nil
+}
+
+func readYes(text string) (any, error) {
+	switch strings.ToLower(text) {
+	case "yes", "true", "on":
+		return true, nil
+	case "no", "false", "off":
+		return false, nil
+	}
+	return nil, fmt.Errorf("say yes or no")
+}
+
+func readDays(text string) (any, error) {
+	days := map[string]int{}
+	for part := range strings.SplitSeq(text, ",") {
+		day, percent, _ := strings.Cut(strings.TrimSpace(part), "=")
+		n, err := strconv.Atoi(percent)
+		if err != nil {
+			return nil, fmt.Errorf("give days such as sat=50,sun=0")
+		}
+		days[strings.ToLower(day)] = n
+	}
+	return days, nil
 }
 
 type learnSetCmd struct {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +24,7 @@ import (
 	"patchbay/internal/plug/learn/transfer"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
+	"patchbay/internal/tool"
 )
 
 // LearnOptions are the options of Learn as they are configured, without a model.
@@ -118,6 +121,7 @@ func modelOf(ctx context.Context, r *board.Registry, db *store.DB, person, ref s
 // learnFiles takes and gives files with knowledge points: POST
 // /api/v1/learn/import and GET /api/v1/learn/export.
 type learnFiles struct {
+	board    *board.Board
 	service  *learn.Service
 	accounts *account.Service
 	guard    *account.Guard
@@ -126,8 +130,8 @@ type learnFiles struct {
 	most     int64 // bytes of a file
 }
 
-func newLearnFiles(s *learn.Service, b *Base, guard *account.Guard, log *slog.Logger, address func(*http.Request) netip.Addr, c *config.Config) http.Handler {
-	f := &learnFiles{service: s, accounts: b.Accounts, guard: guard, log: log, address: address, most: int64(c.Learn.ImportSize)}
+func newLearnFiles(hub *board.Board, s *learn.Service, b *Base, guard *account.Guard, log *slog.Logger, address func(*http.Request) netip.Addr, c *config.Config) http.Handler {
+	f := &learnFiles{board: hub, service: s, accounts: b.Accounts, guard: guard, log: log, address: address, most: int64(c.Learn.ImportSize)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /api/v1/learn/import", f.take)
 	mux.HandleFunc("GET /api/v1/learn/export", f.give)
@@ -135,22 +139,29 @@ func newLearnFiles(s *learn.Service, b *Base, guard *account.Guard, log *slog.Lo
 	return mux
 }
 
-// person finds out whose points are meant.
-func (f *learnFiles) person(w http.ResponseWriter, r *http.Request) (string, bool) {
+// doorFiles is the name of these addresses in logs and in the audit trail.
+const doorFiles = "learn-files"
+
+// person finds out whose points are meant, and whether the key may do with them
+// what the named tool does.
+func (f *learnFiles) person(w http.ResponseWriter, r *http.Request, name string) (account.Principal, bool) {
 	kind, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(kind, "Bearer") {
 		secret = ""
 	}
 	p, err := f.accounts.Authenticate(r.Context(), strings.TrimSpace(secret), account.ScopeLearn)
 	switch {
+	case err == nil && !f.allows(p, name):
+		f.log.WarnContext(r.Context(), "a key's rules refused a file", "door", doorFiles, "key", p.Key.ID, "tool", name)
+		tellError(w, http.StatusForbidden, "the rules of this key do not allow "+name)
 	case err == nil:
-		return p.Person.ID, true
+		return p, true
 	case account.Refused(err):
-		f.log.WarnContext(r.Context(), "a key was refused", "door", "learn-files", "cause", err, "address", f.address(r))
+		f.log.WarnContext(r.Context(), "a key was refused", "door", doorFiles, "cause", err, "address", f.address(r))
 		if f.guard.Refuse(f.address(r)) {
 			w.Header().Set("Retry-After", "60")
 			tellError(w, http.StatusTooManyRequests, "too many refused keys from this address; wait a minute")
-			return "", false
+			return account.Principal{}, false
 		}
 		w.Header().Add("WWW-Authenticate", `Bearer realm="patchbay", scope="learn"`)
 		w.Header().Add("WWW-Authenticate", `Basic realm="patchbay"`)
@@ -159,8 +170,40 @@ func (f *learnFiles) person(w http.ResponseWriter, r *http.Request) (string, boo
 		f.log.ErrorContext(r.Context(), "a key could not be checked", "error", err)
 		tellError(w, http.StatusServiceUnavailable, "the key could not be checked; try again later")
 	}
-	return "", false
+	return account.Principal{}, false
 }
+
+// allows says whether a key may use a tool.
+func (f *learnFiles) allows(p account.Principal, name string) bool {
+	v, err := f.board.View(p.Person.ID, p.Key.Rules)
+	return err == nil && slices.ContainsFunc(v.Tools, func(o *board.Offered) bool { return o.Name == name })
+}
+
+// audit writes down what was done with a file.
+func (f *learnFiles) audit(r *http.Request, p account.Principal, name string, began time.Time, bytes int64, err error) {
+	row := store.Call{
+		ID: uuid.Must(uuid.NewV7()).String(), At: began, Person: p.Person.ID, Key: p.Key.ID, Door: doorFiles, Program: cut(r.UserAgent(), 100),
+		Provider: "learn", Tool: name, Instance: f.board.Bus.Instance, Took: time.Since(began), Bytes: bytes, Outcome: "done",
+	}
+	if err != nil {
+		row.Outcome, row.Code, row.Cause = "failed", string(tool.Failed), cut(err.Error(), 500)
+	}
+	if err := f.service.Store.Calls.Add(context.WithoutCancel(r.Context()), []store.Call{row}); err != nil {
+		f.log.ErrorContext(r.Context(), "a file is missing in the audit trail", "error", err)
+	}
+}
+
+// cut shortens what comes from outside to what a row should hold.
+func cut(s string, most int) string {
+	return strings.ToValidUTF8(s[:min(len(s), most)], "")
+}
+
+// The tools that do for one point what a file does for many.
+const (
+	toolOfImport = "create_knowledge_points"
+	toolOfExport = "list_knowledge_points"
+	toolOfFeed   = "learning_stats"
+)
 
 func tellError(w http.ResponseWriter, status int, text string) {
 	writeJSON(w, status, map[string]string{"error": text})
@@ -171,10 +214,11 @@ const transferTime = 30 * time.Minute
 
 // take imports the request's body.
 func (f *learnFiles) take(w http.ResponseWriter, r *http.Request) {
-	person, ok := f.person(w, r)
+	p, ok := f.person(w, r, toolOfImport)
 	if !ok {
 		return
 	}
+	began := time.Now()
 	limits := http.NewResponseController(w)
 	limits.SetReadDeadline(time.Now().Add(transferTime))  //nolint:errcheck // then the server's own hold
 	limits.SetWriteDeadline(time.Now().Add(transferTime)) //nolint:errcheck // the same
@@ -194,10 +238,13 @@ func (f *learnFiles) take(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	q := r.URL.Query()
-	done, err := f.service.Import(r.Context(), person, learn.ImportFile{
+	done, err := f.service.Import(r.Context(), p.Person.ID, learn.ImportFile{
 		Name: q.Get("name"), Format: q.Get("format"), Deck: q.Get("deck"), Reader: file, Size: size,
 		DryRun: q.Get("dry_run") == "true", SkipBad: q.Get("skip_bad") == "true",
 	})
+	if q.Get("dry_run") != "true" {
+		f.audit(r, p, "import", began, size, err)
+	}
 	if err != nil {
 		f.failed(w, r, err)
 		return
@@ -232,10 +279,11 @@ var types = map[string][2]string{
 
 // give exports a person's points.
 func (f *learnFiles) give(w http.ResponseWriter, r *http.Request) {
-	person, ok := f.person(w, r)
+	p, ok := f.person(w, r, toolOfExport)
 	if !ok {
 		return
 	}
+	began := time.Now()
 	q := r.URL.Query()
 	format := q.Get("format")
 	if format == "" {
@@ -255,7 +303,10 @@ func (f *learnFiles) give(w http.ResponseWriter, r *http.Request) {
 	}
 	defer os.Remove(file.Name())
 	defer file.Close()
-	if _, err := f.service.Export(r.Context(), person, learn.ExportOptions{Format: format, Deck: q.Get("deck")}, file); err != nil {
+	_, err = f.service.Export(r.Context(), p.Person.ID, learn.ExportOptions{Format: format, Deck: q.Get("deck")}, file)
+	size, _ := file.Seek(0, io.SeekCurrent)
+	f.audit(r, p, "export", began, size, err)
+	if err != nil {
 		f.failed(w, r, err)
 		return
 	}

@@ -101,10 +101,11 @@ func (f *learnFiles) calendar(w http.ResponseWriter, r *http.Request) {
 	if _, password, ok := r.BasicAuth(); ok {
 		r.Header.Set("Authorization", "Bearer "+password)
 	}
-	person, ok := f.person(w, r)
+	key, ok := f.person(w, r, toolOfFeed)
 	if !ok {
 		return
 	}
+	person := key.Person.ID
 	lang := talk.Chinese
 	if p, err := f.service.Store.People.ByID(r.Context(), person); err == nil {
 		lang = talk.ParseLang(p.Lang, talk.Chinese)

@@ -177,7 +177,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	mux := routes(doors{
 		lingzhu: glasses, cable: cable, media: http.HandlerFunc(hub.ServeMedia), api: control, mcp: programs,
 		endpoint:   &endpoint{base: base, servers: servers, refresh: refresh, guard: guard, log: log, address: addresses.Of},
-		learnFiles: newLearnFiles(points, base, guard, log, addresses.Of, c),
+		learnFiles: newLearnFiles(hub, points, base, guard, log, addresses.Of, c),
 		metrics:    metricsHandler(c, registry, control, addresses), ready: readiness(&ready, base.Store, messages), version: o.Version,
 	})
 	server := &http.Server{
