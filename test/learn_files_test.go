@@ -189,3 +189,42 @@ func samePoints(t *testing.T, want, got []learned) {
 		}
 	}
 }
+
+// The rules of a key hold for files as they do for tools, and the trail has what
+// came in and went out.
+func TestLearnFileRules(t *testing.T) {
+	place := newPlace(store.Options{Folder: t.TempDir()})
+	place.run(t, "user", "add", "ada")
+	s := place.serve(t)
+	status := func(method, path, key string) int {
+		t.Helper()
+		status, _, _, err := send(method, s.url+path, key, "", "question,answer\nq,a\n")
+		must(t, err)
+		return status
+	}
+	for _, c := range []struct {
+		tool                       string
+		imported, exported, dueIcs int
+	}{{"list_*", 403, 200, 403}, {"create_*", 200, 403, 403}, {"learning_stats", 403, 403, 200}, {"*", 200, 200, 200}} {
+		var key addedKey
+		place.json(t, &key, "key", "add", "--name", "k", "--scope", "learn", "--allow-tool", c.tool)
+		if got := status(http.MethodPost, "/api/v1/learn/import?format=csv", key.Key); got != c.imported {
+			t.Errorf("%s: import %d, want %d", c.tool, got, c.imported)
+		}
+		if got := status(http.MethodGet, "/api/v1/learn/export", key.Key); got != c.exported {
+			t.Errorf("%s: export %d, want %d", c.tool, got, c.exported)
+		}
+		if got := status(http.MethodGet, "/api/v1/learn/calendar.ics", key.Key); got != c.dueIcs {
+			t.Errorf("%s: calendar %d, want %d", c.tool, got, c.dueIcs)
+		}
+	}
+	var calls []struct{ Door, Tool, Outcome string }
+	place.json(t, &calls, "calls")
+	counts := map[string]int{}
+	for _, call := range calls {
+		counts[call.Door+" "+call.Tool+" "+call.Outcome]++
+	}
+	if counts["learn-files import done"] != 2 || counts["learn-files export done"] != 2 {
+		t.Errorf("the trail has %v", counts)
+	}
+}

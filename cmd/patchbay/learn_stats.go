@@ -147,11 +147,7 @@ func (sh *shell) learnDecks(decks []learnDeckRow, how bool) {
 	for _, d := range decks {
 		row := []string{short(d.Name, deckWidth), strconv.Itoa(d.Points), strconv.Itoa(d.New), strconv.Itoa(d.Due)}
 		if how {
-			own := ""
-			if len(d.Own) > 2 { // more than {}
-				own = short(string(d.Own), maxHeading)
-			}
-			row = append(row, d.Settings.Schedule, own)
+			row = append(row, d.Settings.Schedule, short(ownSettings(d.Own), maxHeading))
 		}
 		rows = append(rows, row)
 	}

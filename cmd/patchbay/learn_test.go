@@ -308,7 +308,7 @@ func TestLearnDecks(t *testing.T) {
 	d.ok("learn", "deck", "Geography", "--schedule", "classic")
 	d.ok("learn", "deck", "Geography", "--rename", "World")
 	got := d.ok("learn", "deck")
-	if !strings.Contains(got, "World    1       0    0    classic   {\"schedule\":\"classic\"}\n") {
+	if !strings.Contains(got, "World    1       0    0    classic   schedule=classic\n") {
 		t.Errorf("the decks are\n%s", got)
 	}
 	d.ok("learn", "deck", "World", "--schedule", "")
