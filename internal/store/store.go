@@ -20,6 +20,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -73,6 +74,8 @@ type DB struct {
 	w, r    *sql.DB // for SQLite w is one connection, for PostgreSQL both are one pool
 	dialect string
 	commits *committer
+	written atomic.Int64  // commits that no checkpoint has taken over
+	files   *checkpointer // nil for PostgreSQL, which does that itself
 
 	statements sync.Map // query → *sql.Stmt on r
 	inserts    sync.Map // insert → *sql.Stmt on w
@@ -105,6 +108,9 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	db.Leases = Leases{db}
 	db.Learn = Learn{db}
 	db.commits = newCommitter(db)
+	if db.dialect == "sqlite" {
+		db.files = newCheckpointer(db)
+	}
 	return db, nil
 }
 
@@ -141,7 +147,7 @@ func connectSQLite(o Options) (*DB, error) {
 		}
 		return sql.Open("sqlite", (&url.URL{Scheme: "file", Opaque: escapePath(path), RawQuery: q.Encode()}).String())
 	}
-	w, err := open("journal_mode(WAL)")
+	w, err := open("journal_mode(WAL)", fmt.Sprintf("wal_autocheckpoint(%d)", checkpointPages))
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
@@ -201,6 +207,7 @@ func (db *DB) migrate(ctx context.Context) error {
 // Close commits what waits and closes the database. Closing again does nothing.
 func (db *DB) Close() error {
 	db.commits.close()
+	db.files.close()
 	return db.closePools()
 }
 
@@ -230,6 +237,7 @@ func (db *DB) tx(ctx context.Context, f func(*sql.Tx) error) error {
 		tx.Rollback() //nolint:errcheck // the first error is the one that counts
 		return translate(err)
 	}
+	db.written.Add(1)
 	return translate(tx.Commit())
 }
 
@@ -258,6 +266,7 @@ func (db *DB) lookAgain(ctx context.Context, tables ...string) {
 
 // exec runs one statement and returns how many rows it changed.
 func (db *DB) exec(ctx context.Context, query string, args ...any) (int64, error) {
+	db.written.Add(1)
 	res, err := db.w.ExecContext(ctx, query, texts(args)...)
 	if err != nil {
 		return 0, translate(err)
