@@ -1,0 +1,44 @@
+package learn
+
+import "testing"
+
+// Chinese and English are found, in the middle of a sentence too, and only one's
+// own.
+func TestSearch(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		for _, d := range []Draft{
+			{Question: "什么是主动回忆？", Answer: "主动回忆是一种学习技巧：不看答案，先自己回想。", Tags: []string{"学习"}},
+			{Question: "What is spaced repetition?", Answer: "Reviewing at growing intervals; Café Müller.", Deck: "English"},
+			{Question: "光合作用的方程式", Answer: "6CO₂ + 6H₂O → C₆H₁₂O₆ + 6O₂"},
+			{Question: "Who wrote Faust?", Answer: "Goethe"},
+		} {
+			r.add("ada", d)
+		}
+		for _, c := range []struct{ query, want string }{
+			{"主动回忆", "什么是主动回忆？"}, {"回想", "什么是主动回忆？"}, {"忆", "什么是主动回忆？"}, {"repetit", "What is spaced repetition?"}, {"INTERVALS", "What is spaced repetition?"},
+			{"cafe muller", "What is spaced repetition?"}, {"学习", "什么是主动回忆？"}, {"光合", "光合作用的方程式"}, {"6co2", "光合作用的方程式"}, {"who wrote faust", "Who wrote Faust?"},
+			{"请告诉我主动回忆是什么意思呢", "什么是主动回忆？"}, {"how does spaced repetition help my memory", "What is spaced repetition?"},
+		} {
+			hits, err := r.Search(ctx, "ada", c.query, SearchFilter{Limit: 3})
+			r.must(err)
+			if len(hits) == 0 || hits[0].Question != c.want {
+				t.Errorf("%q finds %+v", c.query, hits)
+			}
+			if hits, err := r.Search(ctx, "bob", c.query, SearchFilter{}); err != nil || len(hits) != 0 {
+				t.Errorf("bob finds %+v, %v", hits, err)
+			}
+		}
+		for _, query := range []string{"", "?!", "nothing-of-the-kind", `" OR 1=1 --`, "' & | ! <-> :*", "NEAR(a b)"} {
+			if _, err := r.Search(ctx, "ada", query, SearchFilter{}); err != nil {
+				t.Errorf("%q: %v", query, err)
+			}
+		}
+		var found struct {
+			Points []struct{ Question string } `json:"knowledge_points"`
+		}
+		r.call("ada", toolListPoints, `{"query":"repetition","deck":"english"}`, &found)
+		if len(found.Points) != 1 {
+			t.Errorf("in the deck: %+v", found)
+		}
+	})
+}
