@@ -25,6 +25,7 @@ var standsOn = map[string][]string{
 	"bus": nil, "config": nil, "fetch": nil, "jsonrpc": nil, "observe": nil, "qr": nil, "seal": nil, "store": nil, "talk": nil, "tool": nil,
 
 	"account": {"seal", "store"},
+	"voice":   nil,
 	"board":   {"account", "bus", "jsonrpc", "seal", "store", "talk", "tool"}, // and no plug
 	"api":     {"account", "board", "fetch", "observe", "seal", "store", "talk", "tool"},
 
@@ -40,6 +41,12 @@ var standsOn = map[string][]string{
 	"plug/learn/schedule": {"plug/learn/fsrs", "store"},
 	"plug/learn/transfer": {"store"},
 	"plug/mcp":            {"account", "board", "jsonrpc", "seal", "talk", "tool"},
+	"plug/xiaozhi":        {"account", "seal", "plug/xiaozhi/wire", "store", "talk"},
+	"plug/xiaozhi/mqtt":   {"plug/xiaozhi/wire"},
+	"plug/xiaozhi/remote": {"jsonrpc", "plug/xiaozhi/wire", "tool"},
+	"plug/xiaozhi/sim":    {"jsonrpc", "plug/xiaozhi/wire"},
+	"plug/xiaozhi/udp":    {"plug/xiaozhi/wire"},
+	"plug/xiaozhi/wire":   {"jsonrpc"},
 	"plug/mcp/stdio":      {"jsonrpc"},
 	"plug/mcp/upstream":   {"talk", "tool"},
 	"plug/openai":         {"talk", "tool"},

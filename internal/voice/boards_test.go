@@ -1,0 +1,77 @@
+package voice
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"patchbay/internal/voice/opus"
+	"patchbay/internal/voice/pace"
+	"patchbay/internal/voice/pcm"
+)
+
+// BenchmarkBoards speaks to many boards at once, in real time, for six seconds: plain
+// samples are encoded and sent when it is time.
+func BenchmarkBoards(b *testing.B) {
+	for _, complexity := range []int{0, 5} {
+		for _, boards := range []int{50, 100} {
+			b.Run(fmt.Sprintf("c%d/%d", complexity, boards), func(b *testing.B) {
+				o := Output{opus.Encoding{SampleRate: 24000, Frame: 60 * ms, Bitrate: 24000, Complexity: complexity}, opus.NewEncoders(boards)}
+				sound, err := binary.Append(nil, binary.LittleEndian, sweep(24000, 6*time.Second))
+				if err != nil {
+					b.Fatal(err)
+				}
+				for b.Loop() {
+					speak(b, boards, sound, o)
+				}
+				if err := o.Encoders.Close(b.Context()); err != nil {
+					b.Error(err)
+				}
+			})
+		}
+	}
+}
+
+func speak(b *testing.B, boards int, sound []byte, o Output) {
+	var mu sync.Mutex
+	var all pace.Stats
+	var wg sync.WaitGroup
+	before, start := cpu(b), time.Now()
+	for i := range boards {
+		wg.Go(func() {
+			// They do not begin all at once.
+			h := pace.Hooks{Send: func([]byte, time.Duration) error { return nil }, NotBefore: start.Add(200*ms + time.Duration(i)*60*ms/time.Duration(boards))}
+			src := PCM(bytes.NewReader(sound), pcm.Format{Rate: 24000, Channels: 1, Bits: 16}, o)
+			stats, err := pace.NewPlayer(pace.Options{Tail: -1}).Play(b.Context(), 0, src, h)
+			if err != nil {
+				b.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all.Frames += stats.Frames
+			all.Gaps += stats.Gaps
+			all.Late += stats.Late
+			all.Latest = max(all.Latest, stats.Latest)
+			all.Jitter.Merge(stats.Jitter)
+		})
+	}
+	wg.Wait()
+	used := cpu(b) - before
+	b.ReportMetric(float64(all.Gaps), "gaps")
+	b.ReportMetric(float64(all.Jitter.Quantile(0.99))/1e6, "p99-ms")
+	b.ReportMetric(float64(all.Latest)/1e6, "max-ms")
+	b.ReportMetric(100*float64(used)/float64(time.Since(start))/float64(boards), "%cpu/board")
+}
+
+// cpu is the processor time that the program has used.
+func cpu(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,268 @@
+package ogg
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Limits on what strangers send.
+const (
+	// maxPacket protects the buffer in which a packet is put together: the longest
+	// packet of sound there can be is 61298 bytes, and tags may hold a picture.
+	maxPacket = 256 << 10
+	// maxTags protects who keeps the tags: so many, and none longer than that; others
+	// are left out.
+	maxTags      = 64
+	maxTagLength = 4 << 10
+)
+
+// Head is what OpusHead says about a stream.
+type Head struct {
+	Channels  int     // 1 or 2
+	PreSkip   int     // samples at [Rate] to leave out at the start
+	InputRate int     // of the sound before it was encoded; 0 if unknown
+	Gain      float64 // in dB, to be applied by whoever plays
+}
+
+// Tag is a name and a value, such as "TITLE" and what it is called.
+type Tag struct{ Name, Value string }
+
+// Packet is an Opus packet of a stream.
+type Packet struct {
+	// Data is valid until the next call of [Reader.Next].
+	Data []byte
+	// End is the position of the end of the packet where the file says it: on the last
+	// packet of a page. Otherwise it is -1.
+	End int64
+	// First is true for the first packet of a stream, when [Reader.Head] and
+	// [Reader.Tags] are those of a new one.
+	First bool
+	// Last is true if the file says that the stream ends here. End may then be less
+	// than the packets add up to: what goes beyond it is not to be heard.
+	Last bool
+	// Lost is true if something before this packet is missing in the file.
+	Lost bool
+}
+
+// Reader reads the Opus packets of a file or a stream as they come. Streams that
+// follow each other are read one after the other; among streams side by side, the
+// first one with Opus is read. It is for one goroutine.
+type Reader struct {
+	r    *bufio.Reader
+	head Head
+	tags []Tag
+
+	page   page
+	pieces []byte // lacing of page that is not used yet
+	body   []byte // body of page that is not used yet
+
+	expect   int    // what the next packet of the stream is
+	begun    bool   // more than the first page of the stream was read
+	serial   uint32 // of the stream
+	sequence uint32 // of the page that comes next
+	packet   []byte // put together so far
+	partial  bool   // packet began and has not ended
+	skip     bool   // what continues is of a packet whose beginning is missing
+	first    bool   // for the next packet
+	lost     bool   // for the next packet
+	buf      [maxPage]byte
+}
+
+const (
+	expectHead = iota // and nothing is a part of the stream before
+	expectTags
+	expectSound
+)
+
+// NewReader reads from r, in pieces of up to 64 KiB; a page is used as soon as it is
+// there. Nothing is read before [Reader.Next] is called.
+func NewReader(r io.Reader) *Reader {
+	return &Reader{r: bufio.NewReaderSize(r, 4<<10)}
+}
+
+// Head is the head of the stream to which the last packet belongs.
+func (r *Reader) Head() Head { return r.head }
+
+// Tags are the tags of the stream to which the last packet belongs.
+func (r *Reader) Tags() []Tag { return r.tags }
+
+// Next returns the next packet of sound. Its error is io.EOF at the end of the file,
+// io.ErrUnexpectedEOF if the file ends too early, and [ErrMalformed] if this is not
+// Ogg Opus. Errors of the reader below are returned as they are. After an error it
+// is over.
+func (r *Reader) Next() (Packet, error) {
+	for {
+		data, err := r.nextPacket()
+		switch {
+		case err != nil:
+			return Packet{}, err
+		case r.expect == expectTags:
+			if r.tags, err = parseTags(data); err != nil {
+				return Packet{}, err
+			}
+			r.expect, r.first = expectSound, true
+			continue
+		case len(data) == 0:
+			continue // allowed nowhere, and harmless
+		}
+		p := Packet{Data: data, End: noGranule, First: r.first, Lost: r.lost}
+		r.first, r.lost = false, false
+		if !endsPacket(r.pieces) { // it is the last that ends on this page
+			p.End, p.Last = r.page.granule, r.page.flags&flagLast != 0
+		}
+		return p, nil
+	}
+}
+
+// endsPacket says whether any of these pieces ends a packet.
+func endsPacket(lacing []byte) bool {
+	for _, l := range lacing {
+		if l < 255 {
+			return true
+		}
+	}
+	return false
+}
+
+// nextPacket puts the next packet of the stream together.
+func (r *Reader) nextPacket() ([]byte, error) {
+	r.packet = r.packet[:0]
+	for {
+		for len(r.pieces) > 0 {
+			n := int(r.pieces[0])
+			piece := r.body[:n]
+			r.pieces, r.body = r.pieces[1:], r.body[n:]
+			if !r.skip {
+				if len(r.packet)+n > maxPacket {
+					return nil, fmt.Errorf("%w: a packet of more than %d bytes", ErrMalformed, maxPacket)
+				}
+				r.packet, r.partial = append(r.packet, piece...), true
+			}
+			if n < 255 {
+				whole := !r.skip
+				r.partial, r.skip = false, false
+				if whole {
+					return r.packet, nil
+				}
+			}
+		}
+		if err := r.nextPage(); err != nil {
+			if errors.Is(err, io.EOF) && (r.partial || r.expect == expectTags) {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, err
+		}
+	}
+}
+
+// nextPage reads the next page of the stream, or the first of the stream after.
+func (r *Reader) nextPage() error {
+	for {
+		var err error
+		if r.page, err = readPage(r.r, r.buf[:]); err != nil {
+			return err
+		}
+		switch {
+		case r.page.flags&flagFirst != 0:
+			// Streams side by side all begin before any of them goes on.
+			if r.expect != expectHead && !r.begun && r.page.serial != r.serial {
+				continue
+			}
+			if entered, err := r.enter(); err != nil || entered {
+				return err
+			}
+		case r.expect != expectHead && r.page.serial == r.serial:
+			r.usePage()
+			return nil
+		}
+	}
+}
+
+// enter begins a stream, if its first page holds an OpusHead.
+func (r *Reader) enter() (entered bool, err error) {
+	if !strings.HasPrefix(string(r.page.body[:min(8, len(r.page.body))]), "OpusHead") {
+		return false, nil
+	}
+	if r.head, err = parseHead(r.page.body); err != nil {
+		return false, err
+	}
+	r.expect, r.begun = expectTags, false
+	r.tags, r.pieces, r.packet = nil, nil, r.packet[:0]
+	r.partial, r.skip, r.first, r.lost = false, false, false, false
+	r.serial, r.sequence = r.page.serial, r.page.sequence+1
+	return true, nil
+}
+
+// usePage makes the pieces of the page the next ones, and notices what is missing
+// between it and the page before.
+func (r *Reader) usePage() {
+	r.begun = true
+	r.pieces, r.body = r.page.lacing, r.page.body
+	continues := r.page.flags&flagContinued != 0
+	missing := r.page.sequence != r.sequence
+	r.sequence = r.page.sequence + 1
+	if missing || r.partial != continues {
+		r.lost, r.partial, r.packet = true, false, r.packet[:0]
+		r.skip = continues
+	}
+}
+
+func parseHead(b []byte) (Head, error) {
+	if len(b) < 19 {
+		return Head{}, fmt.Errorf("%w: OpusHead of %d bytes", ErrMalformed, len(b))
+	}
+	h := Head{
+		Channels:  int(b[9]),
+		PreSkip:   int(binary.LittleEndian.Uint16(b[10:])),
+		InputRate: int(binary.LittleEndian.Uint32(b[12:])),
+		Gain:      float64(int16(binary.LittleEndian.Uint16(b[16:]))) / 256,
+	}
+	switch {
+	case b[8]&0xf0 != 0:
+		return Head{}, fmt.Errorf("%w: OpusHead of version %d", ErrMalformed, b[8])
+	case b[18] != 0 || h.Channels < 1 || h.Channels > 2:
+		return Head{}, fmt.Errorf("%w: %d channels, mapping family %d; only mono and stereo are supported", ErrMalformed, h.Channels, b[18])
+	}
+	return h, nil
+}
+
+// parseTags reads OpusTags. Tags that are too many or too long are left out.
+func parseTags(b []byte) ([]Tag, error) {
+	if !strings.HasPrefix(string(b), "OpusTags") {
+		return nil, fmt.Errorf("%w: OpusTags is missing", ErrMalformed)
+	}
+	_, rest, ok := sized(b[8:]) // who made it
+	if !ok || len(rest) < 4 {
+		return nil, fmt.Errorf("%w: OpusTags is cut off", ErrMalformed)
+	}
+	var tags []Tag
+	n := binary.LittleEndian.Uint32(rest)
+	rest = rest[4:]
+	for range n {
+		var one []byte
+		if one, rest, ok = sized(rest); !ok {
+			return nil, fmt.Errorf("%w: OpusTags is cut off", ErrMalformed)
+		}
+		name, value, _ := strings.Cut(string(one[:min(len(one), maxTagLength+1)]), "=")
+		if len(one) <= maxTagLength && len(tags) < maxTags {
+			tags = append(tags, Tag{name, value})
+		}
+	}
+	return tags, nil
+}
+
+// sized cuts a string with its length before it off b.
+func sized(b []byte) (s, rest []byte, ok bool) {
+	if len(b) < 4 {
+		return nil, nil, false
+	}
+	n := binary.LittleEndian.Uint32(b)
+	if b = b[4:]; uint64(n) > uint64(len(b)) {
+		return nil, nil, false
+	}
+	return b[:n], b[n:], true
+}

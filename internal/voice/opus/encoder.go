@@ -1,0 +1,319 @@
+package opus
+
+import (
+	"context"
+	_ "embed"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+)
+
+//go:embed libopus/encoder.wasm
+var libopus []byte
+
+// maxIdle is how many encoders are kept for the next one who asks. Each holds 256 KiB;
+// starting another takes less than a millisecond.
+const maxIdle = 16
+
+// ErrClosed is the error of encoders whose [Encoders] were closed.
+var ErrClosed = errors.New("opus encoders are closed")
+
+// Encoding says how sound is made into packets. Only SampleRate and Frame are needed.
+type Encoding struct {
+	SampleRate int           // 8000, 12000, 16000, 24000 or 48000 per second, mono
+	Frame      time.Duration // 10, 20, 40 or 60 ms
+	// Complexity is 0 to 10: more is better and slower.
+	Complexity int
+	// Bitrate is in bits per second, 6000 to 128000; 0 lets the encoder choose.
+	Bitrate int
+	// Music tunes for music; otherwise for speech.
+	Music bool
+	// DTX sends single bytes while there is silence.
+	DTX bool
+	// FEC repeats speech, at a lower quality, in the packet after; Loss is the
+	// percentage of packets that get lost, for which it prepares. Only for transports
+	// that lose packets.
+	FEC  bool
+	Loss int
+}
+
+// Samples is how many samples make a frame.
+func (e Encoding) Samples() int { return int(e.Frame * time.Duration(e.SampleRate) / time.Second) }
+
+func (e Encoding) check() error {
+	switch e.SampleRate {
+	case 8000, 12000, 16000, 24000, 48000:
+	default:
+		return fmt.Errorf("opus encoder: %d samples per second", e.SampleRate)
+	}
+	switch e.Frame.Milliseconds() {
+	case 10, 20, 40, 60:
+	default:
+		return fmt.Errorf("opus encoder: frames of %s", e.Frame)
+	}
+	if e.Complexity < 0 || e.Complexity > 10 || e.Loss < 0 || e.Loss > 100 {
+		return fmt.Errorf("opus encoder: complexity %d, loss %d", e.Complexity, e.Loss)
+	}
+	if e.Bitrate != 0 && (e.Bitrate < 6000 || e.Bitrate > 128000) {
+		return fmt.Errorf("opus encoder: %d bits per second", e.Bitrate)
+	}
+	return nil
+}
+
+// Encoders makes encoders: at most a given number at a time, so that a crowd waits
+// instead of eating the processor. The code of libopus is translated for the
+// processor once, when the first encoder is asked for; that takes about 0.1 s, and
+// longer and slower encoding where there is no such translation (anything but amd64
+// and arm64). It is safe for concurrent use. A program needs one.
+type Encoders struct {
+	seats chan struct{} // one in it per open encoder
+	done  chan struct{} // closed by Close
+
+	once    sync.Once // translates
+	runtime wazero.Runtime
+	code    wazero.CompiledModule
+	err     error
+
+	mu     sync.Mutex
+	idle   []*instance
+	closed bool
+}
+
+// NewEncoders allows most encoders to be open at a time.
+func NewEncoders(most int) *Encoders {
+	return &Encoders{seats: make(chan struct{}, max(1, most)), done: make(chan struct{})}
+}
+
+// Open starts a stream. It waits while too many others are open, until ctx ends.
+// The encoder has to be closed.
+func (s *Encoders) Open(ctx context.Context, e Encoding) (*Encoder, error) {
+	if err := e.check(); err != nil {
+		return nil, err
+	}
+	select {
+	case s.seats <- struct{}{}:
+	case <-s.done:
+		return nil, ErrClosed
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for an opus encoder: %w", context.Cause(ctx))
+	}
+	in, err := s.take()
+	if err == nil {
+		err = in.begin(e)
+		if err != nil {
+			in.discard()
+		}
+	}
+	if err != nil {
+		<-s.seats
+		return nil, err
+	}
+	return &Encoder{from: s, in: in, encoding: e}, nil
+}
+
+// take finds an idle instance or makes one.
+func (s *Encoders) take() (*instance, error) {
+	s.once.Do(s.translate)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch n := len(s.idle); {
+	case s.err != nil:
+		return nil, s.err
+	case s.closed:
+		return nil, ErrClosed
+	case n > 0:
+		in := s.idle[n-1]
+		s.idle = s.idle[:n-1]
+		return in, nil
+	}
+	return newInstance(s.runtime, s.code)
+}
+
+// translate compiles the module. It is not tied to anybody's context, because
+// everybody after needs its result.
+func (s *Encoders) translate() {
+	ctx := context.Background()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	// 16 pages are 1 MiB: four times what the module asks for.
+	s.runtime = wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithMemoryLimitPages(16))
+	if s.code, s.err = s.runtime.CompileModule(ctx, libopus); s.err != nil {
+		s.err = fmt.Errorf("translate libopus: %w", s.err)
+	}
+}
+
+// put takes an instance back, and frees its seat.
+func (s *Encoders) put(in *instance) {
+	s.mu.Lock()
+	keep := !s.closed && in.broken == nil && len(s.idle) < maxIdle
+	if keep {
+		s.idle = append(s.idle, in)
+	}
+	s.mu.Unlock()
+	if !keep {
+		in.discard()
+	}
+	<-s.seats
+}
+
+// Close refuses whoever asks from now on, waits for the open encoders until ctx ends,
+// and frees everything. If ctx ends first, its error is returned and what is still
+// in use is left alone.
+func (s *Encoders) Close(ctx context.Context) error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	close(s.done)
+	s.mu.Unlock()
+	for range cap(s.seats) {
+		select {
+		case s.seats <- struct{}{}:
+		case <-ctx.Done():
+			return fmt.Errorf("close opus encoders: %w", context.Cause(ctx))
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.idle = nil
+	if s.runtime == nil {
+		return nil
+	}
+	return s.runtime.Close(context.WithoutCancel(ctx))
+}
+
+// Encoder makes the packets of one stream. It is for one goroutine.
+type Encoder struct {
+	from     *Encoders
+	in       *instance
+	encoding Encoding
+}
+
+// Encoding is what the encoder was opened with.
+func (e *Encoder) Encoding() Encoding { return e.encoding }
+
+// Lookahead is by how many samples the sound is delayed: so many come before the
+// first of the stream when it is decoded. It is 0 after Close.
+func (e *Encoder) Lookahead() int {
+	if e.in == nil {
+		return 0
+	}
+	return e.in.lookahead
+}
+
+// Encode appends the packet for one frame of samples to out, which may be nil. pcm
+// holds exactly [Encoding.Samples]. After an error the encoder is of no more use.
+func (e *Encoder) Encode(pcm []int16, out []byte) ([]byte, error) {
+	if e.in == nil {
+		return out, ErrClosed
+	}
+	if want := e.encoding.Samples(); len(pcm) != want {
+		return out, fmt.Errorf("opus encoder: %d samples, a frame has %d", len(pcm), want)
+	}
+	return e.in.encode(pcm, out)
+}
+
+// Close gives the encoder back. It may be called more than once.
+func (e *Encoder) Close() {
+	if in := e.in; in != nil {
+		e.in = nil
+		e.from.put(in)
+	}
+}
+
+// instance is one running module, with memory of its own.
+type instance struct {
+	module      api.Module
+	memory      api.Memory
+	fn          struct{ start, encode, lookahead api.Function }
+	pcm, packet uint32    // where samples are put and the packet is found
+	stack       [8]uint64 // arguments and results of calls
+	broken      error     // after a trap
+
+	lookahead int // of the present stream
+}
+
+func newInstance(r wazero.Runtime, code wazero.CompiledModule) (*instance, error) {
+	// No name: instances of one name exclude each other.
+	m, err := r.InstantiateModule(context.Background(), code, wazero.NewModuleConfig().WithName(""))
+	if err != nil {
+		return nil, fmt.Errorf("start libopus: %w", err)
+	}
+	in := &instance{module: m, memory: m.Memory()}
+	in.fn.start, in.fn.encode, in.fn.lookahead = m.ExportedFunction("start"), m.ExportedFunction("encode"), m.ExportedFunction("lookahead")
+	pcm, err := in.call(m.ExportedFunction("pcm"))
+	packet, err2 := in.call(m.ExportedFunction("packet"))
+	if err := errors.Join(err, err2); err != nil {
+		in.discard()
+		return nil, err
+	}
+	in.pcm, in.packet = uint32(pcm), uint32(packet)
+	return in, nil
+}
+
+// call runs a function, without allocating. A trap leaves the instance broken.
+func (in *instance) call(f api.Function, args ...uint64) (int32, error) {
+	if in.broken != nil {
+		return 0, in.broken
+	}
+	copy(in.stack[:], args)
+	if err := f.CallWithStack(context.Background(), in.stack[:]); err != nil {
+		in.broken = fmt.Errorf("run libopus: %w", err)
+		return 0, in.broken
+	}
+	return int32(in.stack[0]), nil
+}
+
+func (in *instance) begin(e Encoding) error {
+	code, err := in.call(in.fn.start, uint64(e.SampleRate), uint64(e.Bitrate), uint64(e.Complexity), flag(e.Music), flag(e.DTX), flag(e.FEC), uint64(e.Loss))
+	if err == nil && code != 0 {
+		err = fmt.Errorf("start opus encoder: libopus error %d", code)
+	}
+	if err != nil {
+		return err
+	}
+	n, err := in.call(in.fn.lookahead)
+	in.lookahead = int(n)
+	return err
+}
+
+func (in *instance) encode(pcm []int16, out []byte) ([]byte, error) {
+	room, ok := in.memory.Read(in.pcm, uint32(2*len(pcm)))
+	if !ok {
+		return out, ErrClosed
+	}
+	for i, s := range pcm {
+		binary.LittleEndian.PutUint16(room[2*i:], uint16(s))
+	}
+	n, err := in.call(in.fn.encode, uint64(len(pcm)), MaxPacket)
+	if err == nil && n < 1 {
+		err = fmt.Errorf("encode: libopus error %d", n)
+	}
+	if err != nil {
+		return out, err
+	}
+	packet, ok := in.memory.Read(in.packet, uint32(n))
+	if !ok {
+		return out, ErrClosed
+	}
+	return append(out, packet...), nil
+}
+
+func (in *instance) discard() { _ = in.module.Close(context.Background()) }
+
+func flag(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}

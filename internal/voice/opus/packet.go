@@ -1,0 +1,302 @@
+// Package opus knows Opus packets (RFC 6716): what can be told about one without
+// decoding it, how frames are moved from packet to packet, a decoder and an encoder.
+//
+// A packet is one byte of contents (the TOC) and 1 to 48 frames of equal duration,
+// together at most 120 ms. Voice boards send 60 ms of SILK per packet, and packets
+// of a single byte while nobody speaks; speech services give packets of 20 ms in any
+// mode.
+//
+// The decoder is github.com/pion/opus. The encoder is libopus, compiled to
+// WebAssembly (folder libopus) and run by github.com/tetratelabs/wazero, so that
+// the program stays one static binary.
+package opus
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Limits of the format.
+const (
+	MaxFrames   = 48                     // frames in a packet
+	MaxFrame    = 1275                   // bytes in a frame
+	MaxDuration = 120 * time.Millisecond // of a packet
+)
+
+// MaxPacket is the greatest packet that [Parse] takes: 48 frames with two bytes of
+// length each, and the two bytes before them. It protects whoever buffers packets;
+// padding beyond it says nothing.
+const MaxPacket = MaxFrames*(MaxFrame+2) + 2
+
+// ErrMalformed is found by errors.Is in every error about a packet that breaks the
+// rules of framing.
+var ErrMalformed = errors.New("malformed Opus packet")
+
+// Mode is which of the two codecs made a frame.
+type Mode uint8
+
+// The modes: SILK for speech, CELT for everything, or both at once.
+const (
+	SILK Mode = iota
+	Hybrid
+	CELT
+)
+
+func (m Mode) String() string { return [...]string{"SILK", "hybrid", "CELT"}[m] }
+
+// Bandwidth is how much of the sound is in a frame, in Hz.
+type Bandwidth int
+
+// The bandwidths, from the telephone's to all that can be heard.
+const (
+	Narrowband    Bandwidth = 4000
+	Mediumband    Bandwidth = 6000
+	Wideband      Bandwidth = 8000
+	Superwideband Bandwidth = 12000
+	Fullband      Bandwidth = 20000
+)
+
+// TOC is the first byte of a packet.
+type TOC byte
+
+// Config is the number of mode, bandwidth and frame duration, 0 to 31.
+func (t TOC) Config() int { return int(t >> 3) }
+
+// Stereo says whether the frames hold two channels.
+func (t TOC) Stereo() bool { return t&4 != 0 }
+
+// Code says how frames are laid out: 0 one, 1 two of equal length, 2 two, 3 counted.
+func (t TOC) Code() int { return int(t & 3) }
+
+// Mode is the codec of the frames.
+func (t TOC) Mode() Mode {
+	switch {
+	case t.Config() < 12:
+		return SILK
+	case t.Config() < 16:
+		return Hybrid
+	}
+	return CELT
+}
+
+// Bandwidth is the bandwidth of the frames.
+func (t TOC) Bandwidth() Bandwidth {
+	switch c := t.Config(); {
+	case c < 12:
+		return [...]Bandwidth{Narrowband, Mediumband, Wideband}[c/4]
+	case c < 16:
+		return [...]Bandwidth{Superwideband, Fullband}[(c-12)/2]
+	default:
+		return [...]Bandwidth{Narrowband, Wideband, Superwideband, Fullband}[(c-16)/4]
+	}
+}
+
+// FrameDuration is how long each frame lasts: 2.5, 5, 10, 20, 40 or 60 ms.
+func (t TOC) FrameDuration() time.Duration {
+	const ms = time.Millisecond
+	switch c := t.Config(); {
+	case c < 12:
+		return [...]time.Duration{10 * ms, 20 * ms, 40 * ms, 60 * ms}[c%4]
+	case c < 16:
+		return [...]time.Duration{10 * ms, 20 * ms}[c%2]
+	default:
+		return [...]time.Duration{2500 * time.Microsecond, 5 * ms, 10 * ms, 20 * ms}[c%4]
+	}
+}
+
+// like is the TOC without its code: frames can share a packet when it is equal.
+func (t TOC) like() TOC { return t &^ 3 }
+
+// Packet is a packet taken apart. Its frames point into the bytes it was parsed from.
+// It is large; keep one and parse into it again and again.
+type Packet struct {
+	TOC     TOC
+	Padding int // bytes that say nothing
+	n       int
+	frames  [MaxFrames][]byte
+}
+
+// Parse takes data apart and checks all rules of framing. It keeps data, does not
+// change it, and allocates nothing unless it fails.
+func (p *Packet) Parse(data []byte) error {
+	p.n, p.Padding = 0, 0
+	if len(data) == 0 {
+		return fmt.Errorf("%w: it is empty", ErrMalformed)
+	}
+	if len(data) > MaxPacket {
+		return fmt.Errorf("%w: %d bytes", ErrMalformed, len(data))
+	}
+	p.TOC = TOC(data[0])
+	body := data[1:]
+	switch p.TOC.Code() {
+	case 0:
+		return p.equal(body, 1)
+	case 1:
+		return p.equal(body, 2)
+	case 2:
+		size, rest, ok := frameSize(body)
+		if !ok || size > len(rest) {
+			return fmt.Errorf("%w: the first frame is longer than the packet", ErrMalformed)
+		}
+		p.frames[0], p.frames[1], p.n = rest[:size], rest[size:], 2
+		return p.lengths()
+	}
+	return p.counted(body)
+}
+
+// counted reads a packet of code 3.
+func (p *Packet) counted(body []byte) error {
+	if len(body) == 0 {
+		return fmt.Errorf("%w: the number of frames is missing", ErrMalformed)
+	}
+	head, body := body[0], body[1:]
+	n := int(head & 0x3f)
+	if n == 0 || time.Duration(n)*p.TOC.FrameDuration() > MaxDuration {
+		return fmt.Errorf("%w: %d frames of %s", ErrMalformed, n, p.TOC.FrameDuration())
+	}
+	if head&0x40 != 0 {
+		var ok bool
+		if body, ok = p.unpad(body); !ok {
+			return fmt.Errorf("%w: more padding than packet", ErrMalformed)
+		}
+	}
+	if head&0x80 == 0 {
+		return p.equal(body, n)
+	}
+	sum := 0
+	var sizes [MaxFrames]int
+	for i := range n - 1 {
+		size, rest, ok := frameSize(body)
+		if !ok {
+			return fmt.Errorf("%w: a length is missing", ErrMalformed)
+		}
+		sizes[i], body = size, rest
+		sum += size
+	}
+	if sum > len(body) {
+		return fmt.Errorf("%w: the frames are longer than the packet", ErrMalformed)
+	}
+	sizes[n-1] = len(body) - sum
+	for i := range n {
+		p.frames[i], body = body[:sizes[i]:sizes[i]], body[sizes[i]:]
+	}
+	p.n = n
+	return p.lengths()
+}
+
+// unpad takes the padding off the end of body. Each length byte of 255 means 254
+// bytes and that another length byte follows.
+func (p *Packet) unpad(body []byte) ([]byte, bool) {
+	for {
+		if len(body) == 0 {
+			return nil, false
+		}
+		b := int(body[0])
+		body = body[1:]
+		p.Padding += min(b, 254)
+		if b < 255 {
+			break
+		}
+	}
+	if p.Padding > len(body) {
+		return nil, false
+	}
+	return body[:len(body)-p.Padding], true
+}
+
+// equal cuts body into n frames of one length.
+func (p *Packet) equal(body []byte, n int) error {
+	if len(body)%n != 0 {
+		return fmt.Errorf("%w: %d bytes are not %d equal frames", ErrMalformed, len(body), n)
+	}
+	size := len(body) / n
+	for i := range n {
+		p.frames[i] = body[i*size : (i+1)*size : (i+1)*size]
+	}
+	p.n = n
+	return p.lengths()
+}
+
+// lengths checks that no frame is longer than frames may be.
+func (p *Packet) lengths() error {
+	for i, f := range p.frames[:p.n] {
+		if len(f) > MaxFrame {
+			p.n = 0
+			return fmt.Errorf("%w: frame %d has %d bytes", ErrMalformed, i, len(f))
+		}
+	}
+	return nil
+}
+
+// frameSize reads a length of one or two bytes.
+func frameSize(b []byte) (size int, rest []byte, ok bool) {
+	switch {
+	case len(b) == 0:
+	case b[0] < 252:
+		return int(b[0]), b[1:], true
+	case len(b) > 1:
+		return int(b[1])*4 + int(b[0]), b[2:], true
+	}
+	return 0, nil, false
+}
+
+// Count is the number of frames, 1 to 48, or 0 if [Packet.Parse] failed.
+func (p *Packet) Count() int { return p.n }
+
+// Frame is the i-th frame. An empty frame was not sent: the listener makes up the
+// sound, usually silence.
+func (p *Packet) Frame(i int) []byte { return p.frames[:p.n][i] }
+
+// Duration is how long the packet lasts, at most 120 ms.
+func (p *Packet) Duration() time.Duration { return time.Duration(p.n) * p.TOC.FrameDuration() }
+
+// Silent says that nothing was sent because nothing was to be heard: all frames are
+// empty. Encoders that save transmission (DTX) make such packets, of one byte.
+func (p *Packet) Silent() bool {
+	for _, f := range p.frames[:p.n] {
+		if len(f) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Voice reads what the encoder thought about every 20 ms of a packet: in active of
+// them somebody spoke. SILK writes these flags before anything else in a frame, so
+// they cost nothing to read. CELT has none: then of is 0, and only the sound itself
+// can tell. In stereo the middle channel counts.
+func (p *Packet) Voice() (active, of int) {
+	if p.TOC.Mode() == CELT {
+		return 0, 0
+	}
+	flags := max(1, int(p.TOC.FrameDuration()/(20*time.Millisecond)))
+	for _, f := range p.frames[:p.n] {
+		of += flags
+		for i := 0; i < flags && len(f) > 0; i++ {
+			active += int(f[0]>>(7-i)) & 1
+		}
+	}
+	return active, of
+}
+
+// Duration is how long a packet lasts that is not looked at any further. It is 0
+// for one that cannot be right.
+func Duration(packet []byte) time.Duration {
+	if len(packet) == 0 {
+		return 0
+	}
+	t, n := TOC(packet[0]), 1
+	switch {
+	case t.Code() == 3 && len(packet) < 2:
+		return 0
+	case t.Code() == 3:
+		n = int(packet[1] & 0x3f)
+	case t.Code() > 0:
+		n = 2
+	}
+	if d := time.Duration(n) * t.FrameDuration(); d <= MaxDuration {
+		return d
+	}
+	return 0
+}
