@@ -1,0 +1,289 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"patchbay/internal/jsonrpc"
+	"patchbay/internal/plug/xiaozhi/wire"
+)
+
+// pageRoom is what a board leaves free at the end of a page, in bytes.
+const pageRoom = 30
+
+// rpc is a request as the firmware reads it.
+type rpc struct {
+	Version json.RawMessage `json:"jsonrpc"`
+	Method  json.RawMessage `json:"method"`
+	ID      json.RawMessage `json:"id"`
+	Params  json.RawMessage `json:"params"`
+}
+
+// onMCP is a request of the server, in the net task. What the firmware drops without
+// a word is a mistake of the server. The caller holds b.mu.
+func (b *Board) onMCP(ch *channel, m wire.Message) {
+	var in rpc
+	if m.Payload == nil || json.Unmarshal(m.Payload, &in) != nil {
+		b.violate("C5", "the payload is no object")
+		return
+	}
+	method := jsonrpc.Text(in.Method)
+	switch {
+	case jsonrpc.Text(in.Version) != "2.0":
+		b.violate("C5", "a request is not of JSON-RPC 2.0")
+		return
+	case method == "":
+		b.violate("C5", "a request has no method")
+		return
+	case strings.HasPrefix(method, "notifications"):
+		return
+	case in.Params != nil && in.Params[0] != '{':
+		b.violate("C5", "the params of %s are no object: %.20s", method, in.Params)
+		return
+	}
+	id, ok := b.requestID(method, in.ID)
+	if !ok {
+		return
+	}
+	switch method {
+	case "initialize":
+		b.initialize(ch, id, in.Params)
+	case "tools/list":
+		b.listTools(id, in.Params)
+	case "tools/call":
+		b.callTool(id, in.Params)
+	default:
+		b.replyError(id, jsonrpc.MethodNotFound, "Method not implemented: "+method)
+	}
+}
+
+// requestID reads an id: a number. What does not fit into 31 bits comes back as
+// another one.
+func (b *Board) requestID(method string, raw json.RawMessage) (int, bool) {
+	var f float64
+	if raw == nil || raw[0] == '"' || json.Unmarshal(raw, &f) != nil || string(raw) == "null" {
+		b.violate("C5", "the id of %s is no number: %.20s", method, raw)
+		return 0, false
+	}
+	if f != math.Trunc(f) || f < 0 || f > wire.MaxID {
+		b.violate("C5", "the id of %s does not fit into 31 bits: %.20s", method, raw)
+	}
+	return int(max(math.MinInt32, min(f, wire.MaxID))), true
+}
+
+// vision is where photos go.
+type vision struct{ url, token string }
+
+func (b *Board) initialize(ch *channel, id int, params json.RawMessage) {
+	b.report.Initializes++
+	if ch != nil {
+		if slices.Contains(ch.inits, string(params)) {
+			b.violate("C5", "there are two equal initialize in a session")
+		}
+		ch.inits = append(ch.inits, string(params))
+	}
+	var in struct {
+		Capabilities struct {
+			Vision struct {
+				URL   string `json:"url"`
+				Token string `json:"token"`
+			} `json:"vision"`
+		} `json:"capabilities"`
+	}
+	_ = json.Unmarshal(params, &in) // what is not there changes nothing
+	if v := in.Capabilities.Vision; v.URL != "" {
+		b.vision = vision{v.URL, v.Token}
+	}
+	b.reply(id, fmt.Appendf(nil, `{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":%q,"version":%q}}`, b.opt.Name, b.firmware))
+}
+
+// pages is how far a server has come with the list of tools.
+type pages struct {
+	next  string // the cursor that it has not used yet
+	at    time.Time
+	users bool // the last page had tools for people in it
+}
+
+func (b *Board) listTools(id int, params json.RawMessage) {
+	b.report.Lists++
+	var in struct {
+		Cursor string `json:"cursor"`
+		Users  bool   `json:"withUserTools"`
+	}
+	_ = json.Unmarshal(params, &in) // what has the wrong type is as if it were not there
+	if in.Cursor != "" && in.Cursor == b.pages.next && in.Users != b.pages.users && b.opt.Profile.UserTools {
+		b.violate("C5", "withUserTools is not the same for all pages")
+	}
+	page, next, ok := page(b.tools(), in.Cursor, in.Users)
+	if !ok {
+		b.violate("C5", "there is no page at the cursor %q", in.Cursor)
+		b.replyError(id, jsonrpc.InternalError, "Failed to add tool "+next+" because of payload size limit")
+		return
+	}
+	b.pages = pages{next, time.Now(), in.Users}
+	b.reply(id, page)
+}
+
+// page is one page of tools, and the name with which the next begins. It is not ok
+// if the page would be empty.
+func page(tools []Tool, cursor string, users bool) (list []byte, next string, ok bool) {
+	list = append(list, `{"tools":[`...)
+	found := cursor == ""
+	for i := range tools {
+		t := &tools[i]
+		if found = found || t.Name == cursor; !found || t.UserOnly && !users {
+			continue
+		}
+		at := len(list)
+		list = append(appendTool(list, t), ',')
+		if len(list)+pageRoom > wire.MaxList {
+			list, next = list[:at], t.Name
+			break
+		}
+	}
+	if list[len(list)-1] == '[' {
+		return nil, next, false
+	}
+	list = append(list[:len(list)-1], ']')
+	if next != "" {
+		list = jsonrpc.AppendText(append(list, `,"nextCursor":`...), next)
+	}
+	return append(list, '}'), next, true
+}
+
+// callTool has the loop call a tool, or with old firmware a thread beside it.
+func (b *Board) callTool(id int, params json.RawMessage) {
+	codes := b.opt.Profile.Codes
+	var in map[string]json.RawMessage
+	if params == nil || json.Unmarshal(params, &in) != nil {
+		b.violate("C5", "a call has no params")
+		b.replyError(id, jsonrpc.InvalidParams, "Missing params")
+		return
+	}
+	name := jsonrpc.Text(in["name"])
+	if name == "" {
+		b.violate("C5", "a call has no name")
+		if codes {
+			b.replyError(id, jsonrpc.InvalidParams, "Missing tool name")
+		} else {
+			b.replyError(id, 0, "Missing name")
+		}
+		return
+	}
+	var given map[string]json.RawMessage
+	if raw, there := in["arguments"]; there && (raw[0] != '{' || json.Unmarshal(raw, &given) != nil) {
+		b.violate("C5", "the arguments of a call are no object: %.20s", raw)
+		b.replyError(id, jsonrpc.InvalidParams, "Invalid arguments")
+		return
+	}
+	tools := b.tools()
+	i := slices.IndexFunc(tools, func(t Tool) bool { return t.Name == name })
+	if i < 0 {
+		b.replyError(id, jsonrpc.InvalidParams, "Unknown tool: "+name)
+		return
+	}
+	args, err := tools[i].read(given, codes)
+	if err != nil {
+		b.replyError(id, jsonrpc.InvalidParams, err.Error())
+		return
+	}
+	run := func(ctx context.Context) { b.carryOut(ctx, id, &tools[i], args) }
+	if b.opt.Profile.Threads {
+		b.wg.Go(func() { run(b.ctx) })
+		return
+	}
+	b.schedule(run)
+}
+
+// carryOut calls a tool and replies.
+func (b *Board) carryOut(ctx context.Context, id int, t *Tool, args Args) {
+	b.mu.Lock()
+	b.report.Calls++
+	b.event(EventCall, t.Name)
+	b.mu.Unlock()
+	out, err := "true", error(nil)
+	switch {
+	case t.own != nil:
+		out, err = t.own(b, ctx, args)
+	case t.Do != nil:
+		out, err = t.Do(ctx, args)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.opt.Faults.MuteTools {
+		return
+	}
+	if err != nil {
+		b.replyError(id, jsonrpc.InternalError, err.Error())
+		return
+	}
+	result := jsonrpc.AppendText([]byte(`{"content":[{"type":"text","text":`), out)
+	result = append(result, `}],"isError":false}`...)
+	if late := b.opt.Faults.LateTools; late > 0 {
+		b.wg.Go(func() {
+			if sleep(b.ctx, late) {
+				b.alter(func() { b.reply(id, result) })
+			}
+		})
+		return
+	}
+	b.reply(id, result)
+	if b.opt.Faults.TwiceTools {
+		b.reply(id, result)
+	}
+}
+
+// reply has the loop send a result. The caller holds b.mu.
+func (b *Board) reply(id int, result []byte) {
+	b.sendMCP(jsonrpc.AppendResult(nil, strconv.AppendInt(nil, int64(id), 10), result))
+}
+
+// replyError has the loop send an error: before firmware 2.5 without a code, and
+// with the text as it is. The caller holds b.mu.
+func (b *Board) replyError(id, code int, message string) {
+	payload := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"error":{"message":"%s"}}`, id, message)
+	if b.opt.Profile.Codes {
+		payload = jsonrpc.AppendError(nil, strconv.AppendInt(nil, int64(id), 10), &jsonrpc.Error{Code: code, Message: message})
+	}
+	b.sendMCP(payload)
+}
+
+// Notify sends a notification, as some boards do on their own. Params must be valid
+// JSON.
+func (b *Board) Notify(method string, params []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sendMCP(jsonrpc.AppendCall(nil, nil, method, params))
+}
+
+// sendMCP has the loop send a message, over whatever there is by then. The caller
+// holds b.mu.
+func (b *Board) sendMCP(payload []byte) {
+	b.schedule(func(context.Context) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		var session string
+		send := func([]byte) error { return ErrIdle }
+		switch {
+		case b.ch != nil:
+			session, send = b.ch.session, b.ch.link.sendText
+		case b.line != nil:
+			send = b.line.publish
+		}
+		// By hand: the payload need not be valid JSON.
+		out := jsonrpc.AppendText([]byte(`{"session_id":`), session)
+		out = append(append(append(out, `,"type":"mcp","payload":`...), payload...), '}')
+		if err := send(out); errors.Is(err, errTooLong) && b.ch != nil {
+			b.event(EventAlert, "a message could not be sent")
+			b.hangUp() // the firmware takes it for a network error
+			b.set(Idle)
+		}
+	})
+}

@@ -1,0 +1,110 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"patchbay/internal/plug/xiaozhi/wire"
+)
+
+const (
+	realtime = wire.ModeRealtime
+	// micWarmup is how long the microphone takes to deliver the first packet.
+	micWarmup = 120 * time.Millisecond
+	// maxSendQueue is how many packets a board keeps that it cannot send; then it
+	// throws the oldest away.
+	maxSendQueue = 40
+)
+
+// packet is audio that waits to be sent.
+type packet struct {
+	opus []byte
+	at   uint32 // the timestamp of what was played meanwhile, for server AEC
+}
+
+// microphone is what records while it is on.
+type microphone struct{ off context.CancelFunc }
+
+// startMic turns the microphone on. The caller holds b.mu.
+func (b *Board) startMic() {
+	if b.mic != nil || b.ctx.Err() != nil {
+		return
+	}
+	ctx, off := context.WithCancel(b.ctx)
+	b.mic = &microphone{off}
+	b.wg.Go(func() { b.record(ctx) })
+	b.changed()
+}
+
+// stopMic turns it off. Whoever is speaking is not heard any more. The caller holds
+// b.mu.
+func (b *Board) stopMic() {
+	if b.mic != nil {
+		b.mic.off()
+		b.mic = nil
+		b.speech = nil
+		b.changed()
+	}
+}
+
+// record makes a packet every 60 ms.
+func (b *Board) record(ctx context.Context) {
+	due := time.Now().Add(micWarmup)
+	for i := 0; sleep(ctx, time.Until(due)); i++ {
+		due = due.Add(wire.UplinkFrame)
+		b.mu.Lock()
+		if ctx.Err() != nil {
+			b.mu.Unlock()
+			return
+		}
+		opus := silence(i)
+		if len(b.speech) > 0 {
+			opus = b.speech[0]
+			b.speech = b.speech[1:]
+			b.lastVoice = time.Now()
+			b.spoken = true
+			b.changed()
+		}
+		b.queue(opus)
+		b.mu.Unlock()
+	}
+}
+
+// queue has the loop send a packet. The caller holds b.mu.
+func (b *Board) queue(opus []byte) {
+	p := packet{opus: opus}
+	if b.opt.ServerAEC && b.ch != nil && b.state == Speaking {
+		p.at = b.ch.playedAt
+	}
+	if len(b.sendQueue) >= maxSendQueue {
+		b.sendQueue = b.sendQueue[1:]
+		b.report.SendDropped++
+	}
+	b.sendQueue = append(b.sendQueue, p)
+	if !b.sending {
+		b.sending = true
+		b.schedule(b.sendAudio)
+	}
+}
+
+// sendAudio sends what waits.
+func (b *Board) sendAudio(context.Context) {
+	b.mu.Lock()
+	packets, ch := b.sendQueue, b.ch
+	b.sendQueue, b.sending = nil, false
+	b.mu.Unlock()
+	if ch == nil {
+		return
+	}
+	sent := 0
+	for _, p := range packets {
+		if ch.link.sendAudio(p.opus, p.at) != nil {
+			break
+		}
+		sent++
+	}
+	b.mu.Lock()
+	b.report.Sent += sent
+	b.changed()
+	b.mu.Unlock()
+}

@@ -1,0 +1,187 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"patchbay/internal/plug/xiaozhi/wire"
+)
+
+// onText is a message of the server, in the net task. ch is nil if there is no
+// conversation. The caller holds b.mu.
+func (b *Board) onText(ch *channel, data []byte, at time.Time) {
+	m, err := wire.Parse(data)
+	if err != nil {
+		b.violate("", "a message is not JSON with a type: %.80s", data)
+		return
+	}
+	if m.Type == wire.TypeMCP {
+		b.onMCP(ch, m)
+		return
+	}
+	switch m.Type {
+	case wire.TypeHello:
+		if ch != nil {
+			b.onHello(ch, data)
+		}
+	case wire.TypeTTS:
+		b.onTTS(ch, m, at)
+	case wire.TypeSTT:
+		b.onSTT(m)
+	case wire.TypeLLM:
+		b.schedule(func(context.Context) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.show.emotion = m.Emotion
+			b.answer().Emotion = m.Emotion
+			b.event(EventEmotion, m.Emotion)
+		})
+	case wire.TypeGoodbye:
+		b.onGoodbye(ch, m)
+	default:
+		b.onRare(m)
+	}
+}
+
+// onTTS is the server's voice beginning, going on and ending.
+func (b *Board) onTTS(ch *channel, m wire.Message, at time.Time) {
+	if ch == nil {
+		b.report.Ignored++
+		return
+	}
+	switch m.State {
+	case wire.SpeakStart:
+		ch.inspect.start(at)
+		b.schedule(func(context.Context) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if b.ch == ch {
+				b.set(Speaking)
+			}
+		})
+	case wire.SpeakSentence:
+		ch.inspect.sentence(at)
+		b.schedule(func(context.Context) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.answer().Sentences = append(b.answer().Sentences, m.Text)
+			b.display(EventSentence, m.Text)
+		})
+	case wire.SpeakStop:
+		ch.inspect.stop(at)
+		b.schedule(func(context.Context) { b.stopped(ch) })
+	case wire.SpeakEnd:
+	default:
+		b.report.Ignored++
+	}
+}
+
+// stopped is the end of an answer, in the loop.
+func (b *Board) stopped(ch *channel) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ch != ch {
+		return
+	}
+	if b.state == Speaking {
+		next := Listening
+		if b.mode == wire.ModeManual {
+			next = Idle
+		}
+		b.fromSpeech = true
+		b.set(next)
+	}
+	if b.current != nil {
+		b.finishAnswer()
+	}
+}
+
+// onSTT is what the server understood.
+func (b *Board) onSTT(m wire.Message) {
+	if !b.spoken && m.Text != "" {
+		b.violate("C11", "the server understood %q, and nobody has said anything since the wake word", m.Text)
+	}
+	b.schedule(func(context.Context) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.answer().Heard = m.Text
+		b.display(EventHeard, m.Text)
+	})
+}
+
+// onGoodbye is the server ending a conversation over MQTT.
+func (b *Board) onGoodbye(ch *channel, m wire.Message) {
+	switch {
+	case ch == nil:
+		b.report.Ignored++
+	case !ch.udp:
+		b.report.Ignored++ // a WebSocket ends by being closed
+	case m.SessionID != ch.session && m.SessionID != "":
+		b.violate("C12", "the goodbye is for the session %q", m.SessionID)
+	default:
+		b.gone(ch, true, "the server said goodbye")
+		ch.link.drop(false)
+	}
+}
+
+// onRare is what comes now and then.
+func (b *Board) onRare(m wire.Message) {
+	switch m.Type {
+	case wire.TypeSystem:
+		if m.Command == wire.CommandReboot {
+			b.schedule(func(context.Context) { b.reboot() })
+			return
+		}
+	case wire.TypeAlert:
+		b.schedule(func(context.Context) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.show.emotion = m.Emotion
+			b.display(EventAlert, m.Status+": "+m.Message)
+		})
+		return
+	case wire.TypeNotify:
+		if b.opt.Profile.Notify && b.state == Idle && m.AudioURL != "" {
+			b.wg.Go(func() { b.notify(b.ctx, m) })
+			return
+		}
+	}
+	b.report.Ignored++
+}
+
+// onAudio is a packet of the server, in the net task, which looks at the state the
+// moment it comes. The caller holds b.mu.
+func (b *Board) onAudio(ch *channel, opus []byte, timestamp uint32, at time.Time) {
+	b.report.Received++
+	sounds, err := wire.Duration(opus)
+	if err != nil {
+		b.violate("C4", "a packet of %d bytes is not Opus", len(opus))
+		return
+	}
+	ch.inspect.audio(at, sounds)
+	ch.playedAt = timestamp
+	if b.state != Speaking {
+		b.report.DroppedState++
+		return
+	}
+	ok, gap := ch.play.take(at)
+	if !ok {
+		b.report.DroppedQueue++
+		b.violate("C7", "the queue of %d packets is full", ch.play.cap)
+		return
+	}
+	if gap > 0 {
+		b.report.Underruns++
+		b.report.UnderrunTime += gap
+	}
+	a := b.answer()
+	if a.Packets++; a.Packets == 1 {
+		if !b.lastVoice.IsZero() {
+			a.FirstAudio = at.Sub(b.lastVoice)
+		}
+		b.changed()
+	}
+	if b.opt.KeepAudio {
+		a.Audio = append(a.Audio, opus)
+	}
+}

@@ -1,0 +1,120 @@
+package wire
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/subtle"
+	"encoding/binary"
+	"errors"
+)
+
+// HeaderSize is the length of what is before the audio in a datagram, in bytes. It
+// is sent in the clear, and is the start of the cipher's counter.
+const HeaderSize = 16
+
+// DatagramType is the first byte of every datagram, and therefore of the nonce in
+// the server's hello, which the board copies.
+const DatagramType = 1
+
+// DownlinkFlags is what a server writes as flags. Boards do not look at them, but
+// they keep the two directions from being encrypted with the same bytes.
+const DownlinkFlags = 0x80
+
+// ErrDatagram says that a datagram is none of ours.
+var ErrDatagram = errors.New("no datagram of a board")
+
+// Header is the beginning of a datagram.
+type Header struct {
+	Flags     byte
+	SSRC      uint32 // which connection it belongs to: bytes 4 to 7 of the nonce
+	Timestamp uint32 // in milliseconds, of the server's choosing; boards send 0, or give back the server's
+	Sequence  uint32 // 1 for the first datagram after a hello
+}
+
+// ParseHeader reads the beginning of a datagram and checks its type and length.
+// The error is [ErrDatagram].
+func ParseHeader(datagram []byte) (Header, error) {
+	if len(datagram) < HeaderSize || datagram[0] != DatagramType || int(binary.BigEndian.Uint16(datagram[2:])) != len(datagram)-HeaderSize {
+		return Header{}, ErrDatagram
+	}
+	return Header{
+		Flags:     datagram[1],
+		SSRC:      binary.BigEndian.Uint32(datagram[4:]),
+		Timestamp: binary.BigEndian.Uint32(datagram[8:]),
+		Sequence:  binary.BigEndian.Uint32(datagram[12:]),
+	}, nil
+}
+
+// Nonce is what a server's hello gives a board to begin its datagrams with.
+func Nonce(ssrc uint32) [HeaderSize]byte {
+	var n [HeaderSize]byte
+	n[0] = DatagramType
+	binary.BigEndian.PutUint32(n[4:], ssrc)
+	return n
+}
+
+// Cipher encrypts and decrypts the audio of one connection with AES-128 in counter
+// mode. Nothing proves that a datagram comes from the board: what it says must not
+// be trusted more than a voice in the room. A Cipher is for one goroutine.
+type Cipher struct {
+	block cipher.Block
+	// Scratch space, so that a packet costs no allocation.
+	counter, stream [aes.BlockSize]byte
+}
+
+// NewCipher makes a cipher from 16 bytes.
+func NewCipher(key []byte) (*Cipher, error) {
+	if len(key) != 16 {
+		return nil, errors.New("the key must be 16 bytes long")
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return &Cipher{block: block}, nil
+}
+
+// Seal appends a datagram. A packet that does not fit into [MaxDatagram] is left
+// out. The header must differ in more than the sequence from those of the packets
+// before, unless their lengths do: the counter runs through the sequence, so
+// neighbours share most of their key stream otherwise.
+func (c *Cipher) Seal(b []byte, h Header, opus []byte) []byte {
+	if len(opus) > MaxDatagram-HeaderSize {
+		return b
+	}
+	at := len(b)
+	b = append(b, DatagramType, h.Flags)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(opus)))
+	b = binary.BigEndian.AppendUint32(b, h.SSRC)
+	b = binary.BigEndian.AppendUint32(b, h.Timestamp)
+	b = binary.BigEndian.AppendUint32(b, h.Sequence)
+	b = append(b, opus...)
+	c.xor(b[at+HeaderSize:], b[at:at+HeaderSize])
+	return b
+}
+
+// Open appends the audio of a datagram. The error is [ErrDatagram].
+func (c *Cipher) Open(b, datagram []byte) ([]byte, Header, error) {
+	h, err := ParseHeader(datagram)
+	if err != nil {
+		return b, h, err
+	}
+	at := len(b)
+	b = append(b, datagram[HeaderSize:]...)
+	c.xor(b[at:], datagram[:HeaderSize])
+	return b, h, nil
+}
+
+func (c *Cipher) xor(data, start []byte) {
+	copy(c.counter[:], start)
+	for len(data) > 0 {
+		c.block.Encrypt(c.stream[:], c.counter[:])
+		n := subtle.XORBytes(data, data, c.stream[:])
+		data = data[n:]
+		for i := len(c.counter) - 1; i >= 0; i-- {
+			if c.counter[i]++; c.counter[i] != 0 {
+				break
+			}
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package wire
+
+import (
+	"errors"
+	"time"
+)
+
+// ErrOpus says that bytes are no Opus packet.
+var ErrOpus = errors.New("no Opus packet")
+
+// Duration is how long an Opus packet sounds, from its first two bytes. One byte
+// is a whole packet: silence, which boards send when nobody speaks. The error is
+// [ErrOpus].
+func Duration(opus []byte) (time.Duration, error) {
+	if len(opus) == 0 {
+		return 0, ErrOpus
+	}
+	var frame time.Duration
+	switch config := opus[0] >> 3; {
+	case config < 12: // SILK
+		frame = [4]time.Duration{10 * time.Millisecond, 20 * time.Millisecond, 40 * time.Millisecond, 60 * time.Millisecond}[config&3]
+	case config < 16: // both
+		frame = [2]time.Duration{10 * time.Millisecond, 20 * time.Millisecond}[config&1]
+	default: // CELT
+		frame = 2500 * time.Microsecond << (config & 3)
+	}
+	count := 1
+	switch opus[0] & 3 {
+	case 1, 2:
+		count = 2
+	case 3:
+		if len(opus) < 2 || opus[1]&63 == 0 {
+			return 0, ErrOpus
+		}
+		count = int(opus[1] & 63)
+	}
+	if d := time.Duration(count) * frame; d <= 120*time.Millisecond {
+		return d, nil
+	}
+	return 0, ErrOpus
+}
