@@ -70,6 +70,7 @@ type DB struct {
 	Calls         Calls
 	Leases        Leases
 	Learn         Learn
+	Devices       Devices
 
 	w, r    *sql.DB // for SQLite w is one connection, for PostgreSQL both are one pool
 	dialect string
@@ -107,6 +108,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	db.Calls = Calls{db}
 	db.Leases = Leases{db}
 	db.Learn = Learn{db}
+	db.Devices = Devices{db}
 	db.commits = newCommitter(db)
 	if db.dialect == "sqlite" {
 		db.files = newCheckpointer(db)

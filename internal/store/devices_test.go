@@ -1,0 +1,223 @@
+package store_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"patchbay/internal/store"
+	"patchbay/internal/store/storetest"
+)
+
+func call(mac, client string) store.DeviceCall {
+	return store.DeviceCall{Kind: "xiaozhi", Hardware: mac, Client: client, Family: "bread", Article: "bread-one", Version: "2.4.2", Language: "zh-CN",
+		Features: json.RawMessage(`{"a":1}`), Address: "192.0.2.7", At: now}
+}
+
+// twoPeople opens a database with p1, who has two bots, and p2.
+func twoPeople(t *testing.T, o store.Options) *store.DB {
+	db := seeded(t, o)
+	must(t, db.People.Add(ctx, store.Person{ID: "p2", Name: "bob", Role: "member", Lang: "en", Created: now}))
+	return db
+}
+
+// approve gives a device a code and approves it.
+func approve(t *testing.T, db *store.DB, c store.DeviceCall, a store.DeviceApproval) store.Device {
+	t.Helper()
+	d, err := db.Devices.Seen(ctx, c)
+	must(t, err)
+	a.CodeHash, a.At = "code of "+c.Hardware+c.Client, c.At
+	must(t, db.Devices.SetCode(ctx, d, a.CodeHash, c.At.Add(time.Minute), c.At))
+	d, err = db.Devices.Approve(ctx, a)
+	must(t, err)
+	return d
+}
+
+func TestDeviceComesHome(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db := twoPeople(t, o)
+		d, err := db.Devices.Seen(ctx, call("aa", "c1"))
+		must(t, err)
+		if d.Number != 1 || d.Owner != "" || d.Claim != "c1" || d.Client != "" || d.Is("c1") || d.Family != "bread" || !d.Seen.Equal(now) {
+			t.Fatalf("the first call: %+v", d)
+		}
+		must(t, db.Devices.SetCode(ctx, d, "h1", now.Add(time.Minute), now))
+		wantErr(t, db.Devices.SetCode(ctx, d, "h2", now.Add(time.Minute), now), store.ErrNotFound) // it has one meanwhile
+		later := call("aa", "c1")
+		later.Version, later.At, later.Article = "2.5.0\x00\xff", now.Add(time.Second), "n\x00ul"
+		d, err = db.Devices.Seen(ctx, later)
+		must(t, err)
+		kept, err := db.Devices.ByHardware(ctx, "xiaozhi", "aa")
+		must(t, err)
+		if d.CodeHash != "h1" || kept.Version != d.Version || kept.Article != "n\ufffdul" || kept.CodeHash != "h1" || !kept.CodeExpires.Equal(now.Add(time.Minute)) ||
+			string(kept.Features) != `{"a":1}` || kept.Address != "192.0.2.7" {
+			t.Fatalf("the second call: %+v, kept %+v", d, kept)
+		}
+		if w, err := db.Devices.Waiting(ctx, now); err != nil || len(w) != 1 {
+			t.Errorf("waiting: %v %v", w, err)
+		}
+		if w, err := db.Devices.Waiting(ctx, now.Add(time.Minute)); err != nil || len(w) != 0 {
+			t.Errorf("waiting with a code that expired: %v %v", w, err)
+		}
+		_, err = db.Devices.Approve(ctx, store.DeviceApproval{CodeHash: "h9", Owner: "p1", At: now})
+		wantErr(t, err, store.ErrNotFound)
+		_, err = db.Devices.Approve(ctx, store.DeviceApproval{CodeHash: "h1", Owner: "p1", At: now.Add(time.Minute)})
+		wantErr(t, err, store.ErrNotFound)
+		_, err = db.Devices.Approve(ctx, store.DeviceApproval{CodeHash: "h1", Owner: "nobody", At: now})
+		wantErr(t, err, store.ErrNotFound)
+		d, err = db.Devices.Approve(ctx, store.DeviceApproval{CodeHash: "h1", Owner: "p1", Name: "kitchen", Bot: 2, At: now})
+		must(t, err)
+		kept, err = db.Devices.ByNumber(ctx, 1)
+		must(t, err)
+		if !d.Is("c1") || !kept.Is("c1") || kept.Name != "kitchen" || kept.Bot != 2 || kept.Claim != "" || kept.CodeHash != "" || kept.SecretVersion != 1 || !kept.Approved.Equal(now) {
+			t.Fatalf("approved %+v, kept %+v", d, kept)
+		}
+		_, err = db.Devices.Approve(ctx, store.DeviceApproval{CodeHash: "h1", Owner: "p1", At: now})
+		wantErr(t, err, store.ErrNotFound) // a code is good once
+		wantErr(t, db.Devices.SetCode(ctx, kept, "h3", now.Add(time.Minute), now), store.ErrNotFound)
+	})
+}
+
+// Somebody who calls with the hardware address of an approved device changes
+// nothing about it but the claim.
+func TestDeviceClaim(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db := twoPeople(t, o)
+		d := approve(t, db, call("aa", "c1"), store.DeviceApproval{Owner: "p1", Name: "kitchen", Bot: 1})
+		stranger := call("aa", "c2")
+		stranger.Version, stranger.Address, stranger.At, stranger.Features = "6.6.6", "203.0.113.1", now.Add(time.Hour), json.RawMessage(`{}`)
+		got, err := db.Devices.Seen(ctx, stranger)
+		must(t, err)
+		if got.Claim != "c2" || !got.Is("c1") || got.Is("c2") || got.Owner != "p1" {
+			t.Fatalf("after the stranger: %+v", got)
+		}
+		got.Claim = ""
+		if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", d) {
+			t.Fatalf("the stranger changed\n%+v to\n%+v", d, got)
+		}
+		got, err = db.Devices.Seen(ctx, stranger)
+		must(t, err)
+		must(t, db.Devices.SetCode(ctx, got, "h2", now.Add(2*time.Hour), now))
+		if got, err = db.Devices.Seen(ctx, call("aa", "c1")); err != nil || got.CodeHash != "h2" {
+			t.Fatalf("the approved one calls: %+v %v", got, err)
+		}
+		_, err = db.Devices.Approve(ctx, store.DeviceApproval{CodeHash: "h2", Owner: "p2", Name: "mine", At: now})
+		wantErr(t, err, store.ErrOccupied)
+		third := stranger
+		third.Client = "c3"
+		_, err = db.Devices.Seen(ctx, third)
+		must(t, err)
+		_, err = db.Devices.Approve(ctx, store.DeviceApproval{CodeHash: "h2", Owner: "p1", At: now})
+		wantErr(t, err, store.ErrNotFound) // the code was shown by c2
+		got = approve(t, db, stranger, store.DeviceApproval{Owner: "p1"})
+		if !got.Is("c2") || got.Name != "kitchen" || got.Bot != 1 || got.SecretVersion != 2 || got.Number != d.Number {
+			t.Fatalf("approved again: %+v", got)
+		}
+		must(t, db.Devices.Remove(ctx, d.Number))
+		got = approve(t, db, stranger, store.DeviceApproval{Owner: "p2", Name: "mine"})
+		if got.Number == d.Number || got.Owner != "p2" || got.Bot != 0 {
+			t.Fatalf("after it was removed: %+v", got)
+		}
+	})
+}
+
+func TestDeviceChanges(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db := twoPeople(t, o)
+		one := approve(t, db, call("aa", "c1"), store.DeviceApproval{Owner: "p1", Name: "one"})
+		two := approve(t, db, call("bb", "c2"), store.DeviceApproval{Owner: "p1", Name: "two"})
+		his := approve(t, db, call("cc", "c3"), store.DeviceApproval{Owner: "p2", Name: "one"})
+		d := db.Devices
+		wantErr(t, d.Rename(ctx, two.Number, "one"), store.ErrExists)
+		must(t, d.Rename(ctx, two.Number, "three"))
+		wantErr(t, d.Bind(ctx, one.Number, 99), store.ErrNotFound)
+		must(t, d.Bind(ctx, one.Number, 2))
+		must(t, d.SetTransport(ctx, one.Number, store.TransportMQTT))
+		if err := d.SetTransport(ctx, one.Number, "pigeon"); err == nil {
+			t.Error("a pigeon was taken")
+		}
+		must(t, d.SetSettings(ctx, one.Number, json.RawMessage(`{"voice":"x"}`)))
+		must(t, d.Revoke(ctx, one.Number))
+		must(t, d.Touch(ctx, one.Number, "198.51.100.9", now.Add(time.Hour)))
+		got, err := d.ByNumber(ctx, one.Number)
+		must(t, err)
+		if got.Bot != 2 || got.Transport != "mqtt" || string(got.Settings) != `{"voice":"x"}` || got.SecretVersion != 2 || got.Address != "198.51.100.9" || !got.Seen.Equal(now.Add(time.Hour)) {
+			t.Fatalf("changed: %+v", got)
+		}
+		must(t, db.Bots.Remove(ctx, 2))
+		if got, err = d.ByNumber(ctx, one.Number); err != nil || got.Bot != 0 {
+			t.Fatalf("its bot is gone: %+v %v", got, err)
+		}
+		for owner, want := range map[string]int{"p1": 2, "p2": 1, "": 3, "p3": 0} {
+			if list, err := d.ByOwner(ctx, owner); err != nil || len(list) != want {
+				t.Errorf("of %q: %+v %v", owner, list, err)
+			}
+		}
+		must(t, d.Remove(ctx, his.Number))
+		for _, err := range []error{
+			d.Remove(ctx, his.Number), d.Rename(ctx, his.Number, "x"), d.Bind(ctx, his.Number, 0), d.Revoke(ctx, his.Number), d.Touch(ctx, his.Number, "", now),
+			d.SetTransport(ctx, his.Number, ""), d.SetSettings(ctx, his.Number, json.RawMessage(`{}`)),
+		} {
+			wantErr(t, err, store.ErrNotFound)
+		}
+		_, err = d.ByNumber(ctx, his.Number)
+		wantErr(t, err, store.ErrNotFound)
+
+		// A code that has expired may be given again, one that has not may not.
+		a, err := d.Seen(ctx, call("dd", "c4"))
+		must(t, err)
+		b, err := d.Seen(ctx, call("ee", "c5"))
+		must(t, err)
+		must(t, d.SetCode(ctx, a, "same", now.Add(time.Minute), now))
+		wantErr(t, d.SetCode(ctx, b, "same", now.Add(time.Minute), now), store.ErrExists)
+		must(t, d.SetCode(ctx, b, "same", now.Add(2*time.Minute), now.Add(time.Minute)))
+		if got, err := d.ByCode(ctx, "same", now.Add(time.Minute)); err != nil || got.Number != b.Number {
+			t.Errorf("by code: %+v %v", got, err)
+		}
+	})
+}
+
+// Devices that nobody owns are forgotten when there are too many, and only those.
+func TestDeviceStrangers(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db := twoPeople(t, o)
+		mine := approve(t, db, call("mine", "c"), store.DeviceApproval{Owner: "p1", Name: "mine"})
+		for i := range store.MaxStrangers + 3 {
+			c := call(fmt.Sprint("m", i), "c")
+			c.At = now.Add(time.Duration(i) * time.Second)
+			_, err := db.Devices.Seen(ctx, c)
+			must(t, err)
+		}
+		for mac, want := range map[string]bool{"mine": true, "m0": false, "m2": false, "m3": true, fmt.Sprint("m", store.MaxStrangers+2): true} {
+			if _, err := db.Devices.ByHardware(ctx, mine.Kind, mac); (err == nil) != want {
+				t.Errorf("%s: %v", mac, err)
+			}
+		}
+	})
+}
+
+// However many calls of one device come at a time, it is one device.
+func TestDeviceCallsAtOnce(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db := twoPeople(t, o)
+		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+		defer cancel()
+		var wg sync.WaitGroup
+		for i := range 40 {
+			wg.Go(func() {
+				if _, err := db.Devices.Seen(ctx, call(fmt.Sprint("m", i%4), "c")); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		for i := range 4 {
+			if d, err := db.Devices.ByHardware(ctx, "xiaozhi", fmt.Sprint("m", i)); err != nil || d.Claim != "c" {
+				t.Errorf("%+v %v", d, err)
+			}
+		}
+	})
+}
