@@ -226,7 +226,7 @@ func (s *server) story() []step {
 	any1 := func() string { return s.points[s.rand.IntN(len(s.points))] }
 	id := func(name string) func(int) any { return func(int) any { return m{name: any1()} } }
 	subject := func() string { return subjects[s.rand.IntN(len(subjects))] }
-	var deleted []string
+	var deleted, reviewed []string
 	return []step{
 		{"list_reviews", fixed(m{})},
 		{"list_knowledge_points", fixed(m{"limit": 20})},
@@ -250,9 +250,10 @@ func (s *server) story() []step {
 		{"next_review", fixed(m{})},
 		{"reveal_answer", id("knowledge_point_id")},
 		{"submit_review", func(i int) any {
-			return m{"knowledge_point_id": any1(), "grade": []string{"again", "hard", "good", "easy"}[i%4], "early": true, "review_id": uuid.NewString(), "recall_text": "我想起来了"}
+			reviewed = append(reviewed, uuid.NewString())
+			return m{"knowledge_point_id": any1(), "grade": []string{"again", "hard", "good", "easy"}[i%4], "early": true, "review_id": reviewed[i], "recall_text": "我想起来了"}
 		}},
-		{"undo_review", fixed(m{})},
+		{"undo_review", func(i int) any { return m{"review_id": reviewed[len(reviewed)-1-i]} }},
 		{"mark_as_reviewed", func(i int) any {
 			return m{"knowledge_point_id": s.points[(i*7+3)%len(s.points)/3*3], "recall_text": "想起来了"}
 		}},

@@ -30,7 +30,7 @@ const (
 	// maxRanked is how many of the points that were brought in are read and ranked,
 	// by their first rankedBytes.
 	maxRanked   = 40
-	rankedBytes = 2000
+	rankedBytes = 1000
 )
 
 // Words are what a text is found by, as ASCII letters and digits: the words of
@@ -233,7 +233,7 @@ func (s *Service) searchWords(ctx context.Context, person, query string) ([]rank
 	rare, common := map[int64]float64{}, map[int64]float64{}
 	var many []string
 	for _, word := range words {
-		found, err := s.Store.Learn.Search(ctx, person, []string{word}, perTerm)
+		found, err := s.having(ctx, person, word)
 		if err != nil {
 			return nil, err
 		}
@@ -261,6 +261,18 @@ func (s *Service) searchWords(ctx context.Context, person, query string) ([]rank
 		}
 	}
 	return sorted(common), nil
+}
+
+// having are the newest points that have a word. If as many as are wanted have it
+// whole, those that have longer ones, which take longer to find, are not looked for.
+func (s *Service) having(ctx context.Context, person, word string) ([]int64, error) {
+	if head, star := strings.CutSuffix(word, "*"); star {
+		found, err := s.Store.Learn.Search(ctx, person, []string{head}, perTerm)
+		if err != nil || len(found) == perTerm {
+			return found, err
+		}
+	}
+	return s.Store.Learn.Search(ctx, person, []string{word}, perTerm)
 }
 
 // some are as many of the words, spread over all of them.
