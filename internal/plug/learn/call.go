@@ -232,13 +232,13 @@ func (s *Service) queueOf(ctx context.Context, c *tool.Call, a *arguments) (*Que
 		return nil, err
 	}
 	f := QueueFilter{Deck: deck, Tag: a.Tag, Cursor: a.Cursor, Limit: limit(a.Limit)}
-	q, err := s.Queue(ctx, l.Person, f)
+	q, err := s.queue(ctx, l, f)
 	if err != nil {
 		return nil, err
 	}
 	if n := len(enough(q.Entries)); n < len(q.Entries) {
 		f.Limit = n
-		return s.Queue(ctx, l.Person, f)
+		return s.queue(ctx, l, f)
 	}
 	return q, nil
 }

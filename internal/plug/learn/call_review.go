@@ -88,7 +88,7 @@ func (s *Service) next(ctx context.Context, person string, a *arguments) (*nextS
 	if err != nil {
 		return nil, err
 	}
-	q, err := s.Queue(ctx, person, QueueFilter{Deck: deck, Tag: a.Tag, Limit: 1, Ahead: true})
+	q, err := s.queue(ctx, l, QueueFilter{Deck: deck, Tag: a.Tag, Limit: 1, Ahead: true})
 	if err != nil {
 		return nil, err
 	}

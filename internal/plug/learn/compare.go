@@ -205,6 +205,9 @@ func stem(word string) string {
 	if n, ok := numberWords[word]; ok {
 		return n
 	}
+	if head, ok := strings.CutSuffix(word, "ies"); ok && len(head) >= 3 {
+		return head + "y"
+	}
 	for _, end := range []string{"ing", "ed", "es", "s"} {
 		if head, ok := strings.CutSuffix(word, end); ok && len(head) >= 3 && !strings.HasSuffix(head, "s") {
 			word = head

@@ -70,6 +70,11 @@ func (s *Service) Queue(ctx context.Context, person string, f QueueFilter) (*Que
 	if err != nil {
 		return nil, err
 	}
+	return s.queue(ctx, l, f)
+}
+
+// queue is [Service.Queue] for somebody who was looked up already.
+func (s *Service) queue(ctx context.Context, l *Learner, f QueueFilter) (*Queue, error) {
 	var from cursor
 	if f.Cursor != "" {
 		text, err := base64.RawURLEncoding.DecodeString(f.Cursor)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/text/unicode/norm"
 
 	"patchbay/internal/store"
@@ -23,6 +24,9 @@ const (
 	maxWordBytes = 40
 	// maxTerms is how many words of a question are looked for.
 	maxTerms = 8
+	// termsAtOnce is how many of them are looked for at the same time; more would take
+	// the connections to the database away from others.
+	termsAtOnce = 4
 	// perTerm is how many points one word of a question brings in.
 	perTerm = 60
 	// maxTogether is how many frequent words are looked for together.
@@ -49,7 +53,7 @@ func Words(question, answer string, tags ...string) []string {
 		cut(text, func(run []rune, dense bool) {
 			if !dense {
 				add(plain(run))
-				add(plain(root(run)))
+				add(plain([]rune(stem(string(run)))))
 				return
 			}
 			for i := range run {
@@ -71,7 +75,7 @@ func terms(query string) []string {
 		last = ""
 		switch {
 		case !dense:
-			out = append(out, plain(root(run)))
+			out = append(out, plain([]rune(stem(string(run)))))
 			if len(run) >= 3 {
 				last = plain(run) + "*"
 			}
@@ -88,27 +92,6 @@ func terms(query string) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
-}
-
-// root takes the commonest endings off an English word, so that "intervals" finds
-// "interval". It need not be right, only the same for all forms of a word.
-func root(run []rune) []rune {
-	for _, r := range run {
-		if r < 'a' || r > 'z' {
-			return run
-		}
-	}
-	word := string(run)
-	for _, ending := range []struct{ from, to string }{{"ies", "y"}, {"sses", "ss"}, {"ing", ""}, {"ed", ""}, {"es", ""}, {"s", ""}, {"ly", ""}} {
-		if head, ok := strings.CutSuffix(word, ending.from); ok && len(head) >= 4 && !strings.HasSuffix(head, "s") {
-			word = head + ending.to
-			break
-		}
-	}
-	if head, ok := strings.CutSuffix(word, "e"); ok && len(head) >= 4 {
-		word = head
-	}
-	return []rune(word)
 }
 
 // dense says whether a character is of a script without spaces between words.
@@ -232,11 +215,20 @@ func (s *Service) searchWords(ctx context.Context, person, query string) ([]rank
 	words := some(terms(query), maxTerms)
 	rare, common := map[int64]float64{}, map[int64]float64{}
 	var many []string
-	for _, word := range words {
-		found, err := s.having(ctx, person, word)
-		if err != nil {
-			return nil, err
-		}
+	lists := make([][]int64, len(words))
+	group, each := errgroup.WithContext(ctx)
+	group.SetLimit(termsAtOnce)
+	for i, word := range words {
+		group.Go(func() (err error) {
+			lists[i], err = s.having(each, person, word)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	for i, word := range words {
+		found := lists[i]
 		score := rare
 		if len(found) == perTerm {
 			many, score = append(many, word), common
