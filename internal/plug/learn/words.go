@@ -10,7 +10,6 @@ import (
 	"strings"
 	"unicode"
 
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/text/unicode/norm"
 
 	"patchbay/internal/store"
@@ -24,9 +23,6 @@ const (
 	maxWordBytes = 40
 	// maxTerms is how many words of a question are looked for.
 	maxTerms = 8
-	// termsAtOnce is how many of them are looked for at the same time; more would take
-	// the connections to the database away from others.
-	termsAtOnce = 4
 	// perTerm is how many points one word of a question brings in.
 	perTerm = 60
 	// maxTogether is how many frequent words are looked for together.
@@ -215,20 +211,11 @@ func (s *Service) searchWords(ctx context.Context, person, query string) ([]rank
 	words := some(terms(query), maxTerms)
 	rare, common := map[int64]float64{}, map[int64]float64{}
 	var many []string
-	lists := make([][]int64, len(words))
-	group, each := errgroup.WithContext(ctx)
-	group.SetLimit(termsAtOnce)
-	for i, word := range words {
-		group.Go(func() (err error) {
-			lists[i], err = s.having(each, person, word)
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	for i, word := range words {
-		found := lists[i]
+	for _, word := range words {
+		found, err := s.having(ctx, person, word)
+		if err != nil {
+			return nil, err
+		}
 		score := rare
 		if len(found) == perTerm {
 			many, score = append(many, word), common
