@@ -32,6 +32,25 @@ type cli struct {
 	Bind   bindCmd   `cmd:"" group:"bots" help:"Bind glasses to a bot by a QR code in this terminal, or by six digits."`
 	Unbind unbindCmd `cmd:"" group:"bots" help:"Unbind glasses from a bot."`
 
+	Device struct {
+		List    deviceListCmd    `cmd:"" help:"List the devices and whether they are awake."`
+		Show    deviceShowCmd    `cmd:"" help:"Show a device and how it is."`
+		Approve deviceApproveCmd `cmd:"" help:"Make the device that shows a code yours."`
+		Bind    deviceBindCmd    `cmd:"" help:"Say which bot answers a device."`
+		Rename  deviceRenameCmd  `cmd:"" help:"Call a device something else."`
+		Set     deviceSetCmd     `cmd:"" help:"Say how a device connects."`
+		Rm      deviceRmCmd      `cmd:"" help:"Remove a device."`
+		Tools   deviceToolsCmd   `cmd:"" help:"List what a device can do."`
+		Call    deviceCallCmd    `cmd:"" help:"Call a tool of a device."`
+		Display deviceDisplayCmd `cmd:"" help:"Show a text on a device."`
+		Alert   deviceAlertCmd   `cmd:"" help:"Alert whoever is near a device."`
+		Play    devicePlayCmd    `cmd:"" help:"Play a sound on a device."`
+		Stop    deviceStopCmd    `cmd:"" help:"Stop what a device says or plays."`
+		Record  deviceRecordCmd  `cmd:"" help:"Record what a device hears for some seconds."`
+		Listen  deviceListenCmd  `cmd:"" help:"Write what a device hears until Ctrl-C."`
+		Reboot  deviceRebootCmd  `cmd:"" help:"Have a device start again."`
+	} `cmd:"" group:"devices" help:"Voice boards."`
+
 	Upstream struct {
 		Add    upstreamAddCmd    `cmd:"" help:"Plug in a server of tools, or a service that calls yours."`
 		List   upstreamListCmd   `cmd:"" help:"List the upstreams and whether they are connected."`
@@ -88,6 +107,7 @@ var commandGroups = kong.ExplicitGroups([]kong.Group{
 	{Key: "begin", Title: "Begin:"},
 	{Key: "people", Title: "People and keys:"},
 	{Key: "bots", Title: "Bots and glasses:"},
+	{Key: "devices", Title: "Devices:"},
 	{Key: "tools", Title: "Tools:"},
 	{Key: "learn", Title: "Learn:"},
 	{Key: "try", Title: "Try:"},

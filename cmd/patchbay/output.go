@@ -33,8 +33,16 @@ func (sh *shell) table(headings []talk.Say, rows [][]string) {
 	for i, h := range headings {
 		head[i] = h.In(sh.lang)
 	}
-	rows = append([][]string{head}, rows...)
-	widths := make([]int, len(headings))
+	sh.grid("", append([][]string{head}, rows...))
+}
+
+// grid prints rows in columns as wide as their widest cell, each row behind an
+// indent. All rows have as many cells.
+func (sh *shell) grid(indent string, rows [][]string) {
+	if len(rows) == 0 {
+		return
+	}
+	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i, cell := range row {
 			widths[i] = max(widths[i], columns(cell))
@@ -42,6 +50,7 @@ func (sh *shell) table(headings []talk.Say, rows [][]string) {
 	}
 	for _, row := range rows {
 		var b strings.Builder
+		b.WriteString(indent)
 		for i, cell := range row {
 			b.WriteString(cell)
 			if i < len(row)-1 {

@@ -37,23 +37,16 @@ Examples:
 
 // Run calls the tool.
 func (c *toolCallCmd) Run(ctx context.Context, sh *shell) error {
-	set, err := sh.pairs(c.Set)
+	given, err := sh.readArguments(c.Set, c.Args)
 	if err != nil {
 		return err
-	}
-	object, err := sh.value(c.Args)
-	if err != nil {
-		return fmt.Errorf("--args: %w", err)
-	}
-	if c.Args != "" && object == "" {
-		return usagef("--args is empty; give a JSON object")
 	}
 	r, err := reachTools(ctx, sh, c.dataFlags, c.serverFlags)
 	if err != nil {
 		return err
 	}
 	var schema json.RawMessage
-	if len(set) > 0 {
+	if len(given.set) > 0 {
 		t, err := r.tool(ctx, c.User, c.Tool)
 		if err != nil {
 			return err
@@ -62,23 +55,47 @@ func (c *toolCallCmd) Run(ctx context.Context, sh *shell) error {
 			schema = t.Input
 		}
 	}
-	args, err := toolArguments(schema, object, set)
+	args, err := toolArguments(schema, given.object, given.set)
 	if err != nil {
 		return err
 	}
 	var end api.ToolLine
-	err = r.call(ctx, c.Tool, api.ToolCall{Arguments: args, User: c.User}, func(l api.ToolLine) error {
-		if l.Progress != nil {
-			sh.progress(*l.Progress)
-		}
-		end = l
-		return nil
-	})
+	err = r.call(ctx, c.Tool, api.ToolCall{Arguments: args, User: c.User}, sh.callLine(&end))
 	sh.progressEnds()
 	if err != nil {
 		return err
 	}
-	return c.show(sh, end)
+	return sh.showCall(end, c.Tool, c.Out)
+}
+
+// givenArguments are the arguments of a call as they stand on the command line.
+type givenArguments struct {
+	set    map[string]string
+	object string // JSON; empty: none was given
+}
+
+func (sh *shell) readArguments(pairs []string, object string) (g givenArguments, err error) {
+	if g.set, err = sh.pairs(pairs); err != nil {
+		return g, err
+	}
+	if g.object, err = sh.value(object); err != nil {
+		return g, fmt.Errorf("--args: %w", err)
+	}
+	if object != "" && g.object == "" {
+		return g, usagef("--args is empty; give a JSON object")
+	}
+	return g, nil
+}
+
+// callLine takes the lines of a call: it tells how far it is, and keeps the last one.
+func (sh *shell) callLine(end *api.ToolLine) func(api.ToolLine) error {
+	return func(l api.ToolLine) error {
+		if l.Progress != nil {
+			sh.progress(*l.Progress)
+		}
+		*end = l
+		return nil
+	}
 }
 
 // progress tells how far a call is: in a terminal on one line that changes.
@@ -110,35 +127,41 @@ func (sh *shell) progressEnds() {
 // maxProgress is how many columns of a message about progress are shown.
 const maxProgress = 60
 
-// show prints what came of the call.
-func (c *toolCallCmd) show(sh *shell, end api.ToolLine) error {
+// showCall prints what came of a call, and saves what cannot be printed to the file
+// out, if there is one.
+func (sh *shell) showCall(end api.ToolLine, tool, out string) error {
 	if sh.json {
 		if err := sh.writeJSON(end, "  "); err != nil {
 			return err
 		}
 	}
-	if end.Error != "" {
-		return toolError(end)
-	}
-	if end.Result == nil {
-		return errors.New("the server gave no result; is it of another version?")
-	}
-	blocks, err := readContent(end.Result.Content)
+	blocks, err := callContent(end)
 	if err != nil {
 		return err
 	}
 	if !sh.json {
-		sh.showContent(blocks, end.Result.Structured, c.Out == "")
+		sh.showContent(blocks, end.Result.Structured, out == "")
 	}
-	if c.Out != "" {
-		if err := sh.save(blocks, c.Out); err != nil {
+	if out != "" {
+		if err := sh.save(blocks, out); err != nil {
 			return err
 		}
 	}
 	if end.Result.IsError {
-		return fmt.Errorf("%s says that it failed", c.Tool)
+		return fmt.Errorf("%s says that it failed", tool)
 	}
 	return nil
+}
+
+// callContent is what a call has brought.
+func callContent(end api.ToolLine) ([]content, error) {
+	if end.Error != "" {
+		return nil, toolError(end)
+	}
+	if end.Result == nil {
+		return nil, errors.New("the server gave no result; is it of another version?")
+	}
+	return readContent(end.Result.Content)
 }
 
 func toolError(end api.ToolLine) error {

@@ -71,6 +71,11 @@ func (sh *shell) showTool(t *api.Tool) {
 	if t.OwnerName != "" {
 		sh.say(sayToolOwner, t.OwnerName)
 	}
+	sh.aboutTool(t)
+}
+
+// aboutTool says what a tool does and what it takes.
+func (sh *shell) aboutTool(t *api.Tool) {
 	for _, text := range []string{t.Title, t.Description} {
 		if text = strings.TrimSpace(plain(text)); text != "" {
 			sh.printf("%s\n", text)

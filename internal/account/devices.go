@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,6 +39,7 @@ var (
 	ErrDeviceTaken = errors.New("the device belongs to somebody else, who has to remove it first")
 	ErrDeviceName  = errors.New("another device has this name")
 	ErrNoBot       = errors.New("the owner of the device has no such bot")
+	ErrDeviceVague = errors.New("several devices are called this; say the number of one")
 )
 
 // DeviceID is what a device says who it is.
@@ -232,6 +234,49 @@ func (s *Service) RenameDevice(ctx context.Context, number int64, name string) e
 		return ErrDeviceName
 	}
 	return err
+}
+
+// FindDevice finds an owner's device by what a person calls it: its name, its number,
+// or its hardware address in any spelling of MAC addresses. A name goes before a
+// number, and a number before an address. An empty owner means everybody's devices,
+// but not those that nobody owns. The error is [store.ErrNotFound] if there is none,
+// or [ErrDeviceVague].
+func (s *Service) FindDevice(ctx context.Context, owner, ref string) (store.Device, error) {
+	ref = strings.TrimSpace(ref)
+	number, _ := strconv.ParseInt(ref, 10, 64) // 0 is nobody's
+	hardware := macAddress(ref)
+	found, err := s.db.Devices.Find(ctx, owner, store.DeviceRef{Name: ref, Number: number, Hardware: hardware})
+	if err != nil {
+		return store.Device{}, err
+	}
+	for _, fits := range []func(store.Device) bool{
+		func(d store.Device) bool { return d.Name == ref && ref != "" },
+		func(d store.Device) bool { return d.Number == number },
+		func(d store.Device) bool { return d.Hardware == hardware },
+	} {
+		switch i := slices.IndexFunc(found, fits); {
+		case i < 0:
+		case slices.ContainsFunc(found[i+1:], fits):
+			return store.Device{}, ErrDeviceVague
+		default:
+			return found[i], nil
+		}
+	}
+	return store.Device{}, store.ErrNotFound
+}
+
+// macAddress writes a MAC address as devices do, in lower case with colons. It is
+// empty for everything else.
+func macAddress(s string) string {
+	digits := strings.NewReplacer(":", "", "-", "", "_", "", ".", "", " ", "").Replace(strings.ToLower(s))
+	if len(digits) != 12 || strings.Trim(digits, "0123456789abcdef") != "" {
+		return ""
+	}
+	var pairs []string
+	for pair := range slices.Chunk([]byte(digits), 2) {
+		pairs = append(pairs, string(pair))
+	}
+	return strings.Join(pairs, ":")
 }
 
 // The credentials below say nothing that is kept: they are checked by making them

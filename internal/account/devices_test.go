@@ -265,3 +265,66 @@ func TestDeviceCredentials(t *testing.T) {
 		bad("after it was removed once more")
 	})
 }
+
+func TestFindDevice(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		s, db, _ := service(t, o)
+		ada, bob, _ := people(t, s, db)
+		add := func(owner, hardware, name string) int64 {
+			b := board(uuid1)
+			b.Hardware = hardware
+			d, code, err := s.DeviceSeen(ctx, b)
+			must(t, err)
+			if owner != "" {
+				_, err = s.ApproveShown(ctx, account.NewDevice{Person: owner, Code: code, Name: name})
+				must(t, err)
+			}
+			return d.Number
+		}
+		kitchen := add(ada, mac, "kitchen")                  // 1
+		add(bob, "aa:bb:cc:dd:ee:01", "kitchen")             // 2
+		one := add(ada, "aa:bb:cc:dd:ee:02", "1")            // 3
+		number := add(ada, "11:22:33:44:55:66", "x")         // 4
+		like := add(bob, "aa:bb:cc:dd:ee:03", mac)           // 5
+		add("", "aa:bb:cc:dd:ee:04", "")                     // 6
+		his := add(bob, "aa:bb:cc:dd:ee:05", "aabbccddeeff") // 7
+		for _, c := range []struct {
+			owner, ref string
+			want       int64
+			err        error
+		}{
+			{ada, "kitchen", kitchen, nil},
+			{ada, " kitchen\n", kitchen, nil},
+			{ada, "Kitchen", 0, store.ErrNotFound},
+			{"", "kitchen", 0, account.ErrDeviceVague},
+			{"nobody", "kitchen", 0, store.ErrNotFound},
+			{ada, "1", one, nil}, // a name goes before a number
+			{"", "1", one, nil},
+			{ada, "3", one, nil},
+			{"", "5", like, nil},
+			{ada, "5", 0, store.ErrNotFound}, // bob's
+			{ada, "AA-BB-CC-DD-EE-FF", kitchen, nil},
+			{ada, "aabb.ccdd.eeff", kitchen, nil},
+			{ada, "aabbccddeeff", kitchen, nil},
+			{"", "aa_bb_cc_dd_ee_ff", kitchen, nil},
+			{"", "aabbccddeeff", his, nil}, // a name goes before an address
+			{"", mac, like, nil},
+			{ada, mac, kitchen, nil},
+			{bob, "aa:bb:cc:dd:ee:02", 0, store.ErrNotFound},
+			{ada, "112233445566", number, nil}, // a number that is none
+			{ada, "aabbccddeef", 0, store.ErrNotFound},
+			{ada, "aabbccddeefg", 0, store.ErrNotFound},
+			{"", "6", 0, store.ErrNotFound}, // nobody's
+			{"", "aa:bb:cc:dd:ee:04", 0, store.ErrNotFound},
+			{"", "", 0, store.ErrNotFound},
+			{"", "0", 0, store.ErrNotFound},
+			{"", "99999999999999999999", 0, store.ErrNotFound},
+			{ada, "kit\x00chen", 0, store.ErrNotFound},
+		} {
+			d, err := s.FindDevice(ctx, c.owner, c.ref)
+			if !errors.Is(err, c.err) || d.Number != c.want {
+				t.Errorf("%q of %q: %d %v, want %d %v", c.ref, c.owner, d.Number, err, c.want, c.err)
+			}
+		}
+	})
+}

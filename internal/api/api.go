@@ -7,6 +7,7 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -39,6 +40,10 @@ type Options struct {
 	Disconnect func(bot int64)
 	// Upstream tells how the connection of an upstream is.
 	Upstream func(store.Upstream) UpstreamHealth
+	// Listen writes what a device hears to w, as an Ogg stream, until ctx ends or the
+	// device ends it. Its error is told as it says if it is, or wraps, a *tool.Error.
+	// If it is nil, there is nothing to be listened to.
+	Listen func(ctx context.Context, device int64, w io.Writer) error
 }
 
 // Health is how the connection of a bot is, for its owner.
@@ -67,6 +72,15 @@ func New(o Options) (*Server, error) {
 	s.mux.HandleFunc("POST /api/v1/tools/{name}/call", s.guarded(s.call))
 	s.mux.HandleFunc("GET /api/v1/upstreams", s.guarded(s.upstreams))
 	s.mux.HandleFunc("GET /api/v1/calls", s.guarded(s.calls))
+	s.mux.HandleFunc("GET /api/v1/devices", s.guarded(s.devices))
+	s.mux.HandleFunc("GET /api/v1/devices/waiting", s.guarded(s.waiting))
+	s.mux.HandleFunc("POST /api/v1/devices/approve", s.guarded(s.approve))
+	s.mux.HandleFunc("GET /api/v1/devices/{device}", s.guarded(s.showDevice))
+	s.mux.HandleFunc("PATCH /api/v1/devices/{device}", s.guarded(s.changeDevice))
+	s.mux.HandleFunc("DELETE /api/v1/devices/{device}", s.guarded(s.removeDevice))
+	s.mux.HandleFunc("GET /api/v1/devices/{device}/tools", s.guarded(s.deviceTools))
+	s.mux.HandleFunc("POST /api/v1/devices/{device}/tools/{tool}/call", s.guarded(s.callDevice))
+	s.mux.HandleFunc("GET /api/v1/devices/{device}/listen", s.guarded(s.listen))
 	return s, nil
 }
 

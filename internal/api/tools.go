@@ -183,15 +183,8 @@ const (
 
 // call calls a tool and streams how it goes, a JSON object a line.
 func (s *Server) call(w http.ResponseWriter, r *http.Request, c caller) {
-	var q ToolCall
-	// All of it is read, so that the server notices when the caller leaves.
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxToolCall))
-	if err != nil {
-		fail(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body may have %d MiB", maxToolCall>>20))
-		return
-	}
-	if len(body) > 0 && json.Unmarshal(body, &q) != nil {
-		fail(w, http.StatusBadRequest, `the body is not what is wanted: {"arguments":{…}}`)
+	q, ok := readToolCall(w, r)
+	if !ok {
 		return
 	}
 	people, ok := s.about(w, r, c, q.User)
@@ -202,31 +195,77 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request, c caller) {
 		fail(w, http.StatusBadRequest, fmt.Sprintf("there are %d people; say for whom (user, or --user NAME)", len(people)))
 		return
 	}
-	who := board.Access{Rules: c.Rules, Caller: tool.Caller{
-		Person: people[0].ID, Key: c.Key, Only: c.Only, Door: "cli", Program: r.UserAgent(), Lang: string(lang(r)),
+	s.stream(w, r, access(r, c, people[0].ID), r.PathValue("name"), q.Arguments)
+}
+
+// readToolCall reads the body of a call. If it is false, the caller has been told
+// what is wanted.
+func readToolCall(w http.ResponseWriter, r *http.Request) (q ToolCall, ok bool) {
+	// All of it is read, so that the server notices when the caller leaves.
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxToolCall))
+	if err != nil {
+		fail(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body may have %d MiB", maxToolCall>>20))
+		return q, false
+	}
+	if len(body) > 0 && json.Unmarshal(body, &q) != nil {
+		fail(w, http.StatusBadRequest, `the body is not what is wanted: {"arguments":{…}}`)
+		return q, false
+	}
+	return q, true
+}
+
+// access is what a caller may do with somebody's tools.
+func access(r *http.Request, c caller, person string) board.Access {
+	return board.Access{Rules: c.Rules, Caller: tool.Caller{
+		Person: person, Key: c.Key, Only: c.Only, Door: "cli", Program: r.UserAgent(), Lang: string(lang(r)),
 	}}
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	w.Header().Set("X-Accel-Buffering", "no")
+}
+
+// stream calls a tool by its full name and writes how it goes.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, who board.Access, name string, args json.RawMessage) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	lines := json.NewEncoder(w)
-	lines.SetEscapeHTML(false)
-	control := http.NewResponseController(w)
-	write := func(l ToolLine) {
-		control.SetWriteDeadline(time.Now().Add(lineLimit)) //nolint:errcheck // not every connection has one
-		if lines.Encode(l) != nil || control.Flush() != nil {
-			cancel() // nobody reads
-		}
-	}
-	res, err := s.Board.Call(ctx, who, r.PathValue("name"), &tool.Call{
-		Args: q.Arguments, Progress: func(p tool.Progress) { write(ToolLine{Progress: &p}) },
+	lines := newToolLines(w)
+	res, err := s.Board.Call(ctx, who, name, &tool.Call{
+		Args: args, Progress: func(p tool.Progress) {
+			if lines.write(ToolLine{Progress: &p}) != nil {
+				cancel() // nobody reads
+			}
+		},
 	})
 	if err == nil && res.Need != nil {
 		err = tool.Fail(tool.Failed, "The tool asks back before it goes on, and nobody can be asked here.", nil)
 	}
+	lines.end(res, err)
+}
+
+// toolLines writes the lines of an answer as they come.
+type toolLines struct {
+	lines   *json.Encoder
+	control *http.ResponseController
+}
+
+func newToolLines(w http.ResponseWriter) *toolLines {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("X-Accel-Buffering", "no")
+	lines := json.NewEncoder(w)
+	lines.SetEscapeHTML(false)
+	return &toolLines{lines, http.NewResponseController(w)}
+}
+
+func (l *toolLines) write(line ToolLine) error {
+	l.control.SetWriteDeadline(time.Now().Add(lineLimit)) //nolint:errcheck // not every connection has one
+	if err := l.lines.Encode(line); err != nil {
+		return err
+	}
+	return l.control.Flush()
+}
+
+// end writes the last line: the result, or why there is none.
+func (l *toolLines) end(res *tool.Result, err error) {
 	last := ToolLine{End: true, Result: res}
 	if e := tool.AsError(err); e != nil {
 		last = ToolLine{End: true, Error: e.Told, Code: e.Code, Cause: e.Cause}
 	}
-	write(last)
+	l.write(last) //nolint:errcheck // the caller has gone
 }

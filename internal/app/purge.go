@@ -23,6 +23,11 @@ func purge(ctx context.Context, b *Base, trash func(context.Context) (int, error
 			points, err = trash(ctx)
 			n += int64(points)
 		}
+		if err == nil {
+			var pushes int64
+			pushes, err = b.Store.Outbox.Expire(ctx, now)
+			n += pushes
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"patchbay/internal/bus"
 	"patchbay/internal/plug/mcp"
+	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/store"
 )
 
@@ -18,6 +20,7 @@ type doors struct {
 	lingzhu, cable, media, api, metrics, ready http.Handler
 	endpoint, learnFiles                       http.Handler
 	mcp                                        *mcp.Server
+	boards                                     *voiceBoards
 	version                                    string
 }
 
@@ -40,6 +43,14 @@ func routes(d doors) *http.ServeMux {
 	mux.HandleFunc("/api/mcp", d.mcp.ServeLearn)
 	mux.HandleFunc("/api/mcp/sse", d.mcp.ServeLearnSSE)
 	mux.HandleFunc("/api/mcp/messages", d.mcp.ServeLearnMessages)
+	for _, path := range []string{xiaozhi.HomePath, strings.TrimSuffix(xiaozhi.HomePath, "/")} { // boards follow no redirect
+		mux.Handle(path, d.boards.home)
+	}
+	for _, path := range []string{xiaozhi.SocketPath, strings.TrimSuffix(xiaozhi.SocketPath, "/")} {
+		mux.HandleFunc("GET "+path, d.boards.boards.ServeSocket)
+	}
+	mux.HandleFunc("GET "+xiaozhi.FirmwarePath, d.boards.home.ServeFirmware)
+	mux.Handle(xiaozhi.VisionPath, d.boards.photos)
 	mux.Handle("/api/v1/", d.api)
 	mux.Handle("/api/v1/learn/", d.learnFiles)
 	mux.Handle("GET /metrics", d.metrics)
@@ -49,7 +60,7 @@ func routes(d doors) *http.ServeMux {
 	})
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		fmt.Fprintf(w, "Patchbay %s is running.\nGlasses ask at /sse/rokid, EyeClaw plugins connect to /cable,\nprograms call tools at /mcp, and learn at /api/mcp.\n", d.version)
+		fmt.Fprintf(w, "Patchbay %s is running.\nGlasses ask at /sse/rokid, EyeClaw plugins connect to /cable,\nprograms call tools at /mcp, and learn at /api/mcp.\nVoice boards call home at /xiaozhi/ota/.\n", d.version)
 	})
 	return mux
 }

@@ -140,6 +140,11 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	}
 	socket.Offer(learn.Tools())
 	quizOn(hub, points, base, log)
+	voices, err := boardsOn(ctx, hub, base, messages, log, registry, guard, addresses, photos.Dial, listener, o.Demo)
+	if err != nil {
+		return err
+	}
+	defer voices.Close()
 	programs := mcp.New(mcp.Options{
 		Board: hub, Accounts: account.NewRecent(base.Accounts), Guard: guard, Box: base.Box, Logger: log, Registerer: registry,
 		Address: addresses.Of, Version: o.Version, PublicURL: c.PublicURL, Hosts: c.MCP.Hosts, Origins: c.MCP.Origins,
@@ -167,6 +172,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		Health:     func(bot store.Bot) api.Health { return cableHealth(cable, bot) },
 		Disconnect: hub.Unplug,
 		Upstream:   upstreamHealth(base, hub, servers, clouds),
+		Listen:     voices.boards.Listen,
 	})
 	if err != nil {
 		return err
@@ -175,7 +181,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	var ready atomic.Bool
 	ready.Store(true)
 	mux := routes(doors{
-		lingzhu: glasses, cable: cable, media: http.HandlerFunc(hub.ServeMedia), api: control, mcp: programs,
+		lingzhu: glasses, boards: voices, cable: cable, media: http.HandlerFunc(hub.ServeMedia), api: control, mcp: programs,
 		endpoint:   &endpoint{base: base, servers: servers, refresh: refresh, guard: guard, log: log, address: addresses.Of},
 		learnFiles: newLearnFiles(hub, points, base, guard, log, addresses.Of, c),
 		metrics:    metricsHandler(c, registry, control, addresses), ready: readiness(&ready, base.Store, messages), version: o.Version,
@@ -198,6 +204,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	running.Go(func() error { return serveMetrics(stop, c, registry) })
 	running.Go(func() error { return purge(stop, base, points.EmptyTrash, log) })
 	running.Go(func() error { return remind.Run(stop, remindersOf(base, points, glasses, photos.Dial, log)) })
+	running.Go(func() error { return voices.Run(stop) })
 	running.Go(func() error { return index(stop, points, base.Store, messages.Instance, log) })
 	running.Go(func() error {
 		<-stop.Done()
@@ -208,6 +215,9 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		closed := make(chan error, 1)
 		go func() { closed <- server.Shutdown(limit) }()
 		programs.Drain()
+		var speaking sync.WaitGroup
+		speaking.Go(func() { voices.Drain(limit) })
+		defer speaking.Wait()
 		hub.Drain(limit)
 		cable.Shutdown(limit) //nolint:errcheck // what is left ends with the process
 		if err := <-closed; err != nil {

@@ -9,7 +9,7 @@
 // in one piece, and only then is the asker told that the answer is complete.
 //
 // A call's way: a door, or a bot, calls [Board.Call] (call.go) with a name from
-// its [View] of the catalog (catalog.go). The board checks the rules (rules.go),
+// its [View] (view.go) of the catalog (catalog.go). The board checks the rules (rules.go),
 // the rate and the arguments (schema.go), hands the call to its provider, and
 // writes the audit row (audit.go).
 package board

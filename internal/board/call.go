@@ -128,17 +128,17 @@ var errStuck = errors.New("the provider took too long")
 
 // carryOut calls the provider and sees to it that what comes back can be used.
 func (b *Board) carryOut(ctx context.Context, o *Offered, c *tool.Call) (res *tool.Result, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, o.outlet.Timeout, errStuck)
+	ctx, cancel := context.WithTimeoutCause(ctx, o.of.Timeout, errStuck)
 	defer cancel()
 	stop := context.AfterFunc(b.ctx, cancel)
 	defer stop()
 	defer func() {
 		if r := recover(); r != nil {
-			b.Logger.Error("a provider panicked", "provider", o.outlet.ID, "tool", o.Tool.Name, "panic", r, "stack", string(debug.Stack()))
+			b.Logger.Error("a provider panicked", "provider", o.of.ID, "tool", o.Tool.Name, "panic", r, "stack", string(debug.Stack()))
 			res, err = nil, tool.Fail(tool.Failed, "The tool failed.", fmt.Errorf("panic: %v", r))
 		}
 	}()
-	res, err = o.at.Call(ctx, c)
+	res, err = o.of.at.Call(ctx, c)
 	switch {
 	case err == nil && res == nil:
 		return nil, tool.Fail(tool.Garbled, "The tool gave no result.", nil)
@@ -154,7 +154,7 @@ func (b *Board) carryOut(ctx context.Context, o *Offered, c *tool.Call) (res *to
 	}
 	switch {
 	case errors.Is(context.Cause(ctx), errStuck):
-		return nil, tool.Fail(tool.TimedOut, fmt.Sprintf("The tool did not answer within %s.", o.outlet.Timeout), err)
+		return nil, tool.Fail(tool.TimedOut, fmt.Sprintf("The tool did not answer within %s.", o.of.Timeout), err)
 	case b.ctx.Err() != nil:
 		return nil, tool.Fail(tool.Lost, "The server is stopping; call again in a moment.", ErrStopping)
 	}
@@ -174,7 +174,7 @@ func (b *Board) record(o *Offered, name string, rules Rules, c *tool.Call, res *
 	}
 	kind := ""
 	if o != nil {
-		row.Provider, kind = o.outlet.ID, o.outlet.Kind
+		row.Provider, kind = o.of.ID, o.of.Kind
 	}
 	switch e := tool.AsError(err); {
 	case e != nil:

@@ -1,15 +1,12 @@
 package board
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"regexp"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"patchbay/internal/tool"
@@ -30,7 +27,8 @@ type Outlet struct {
 	// Timeout bounds a call; 0: 5 min.
 	Timeout time.Duration `json:"timeout,omitempty"`
 	// Held says that this instance alone has the provider, as it has a device's
-	// connection: the other instances reach it through this one.
+	// connection: the other instances reach it through this one. It changes with
+	// [Socket.Hold].
 	Held bool `json:"held,omitempty"`
 }
 
@@ -59,70 +57,53 @@ func CheckSlug(slug string) error {
 // ErrPlugged says that an outlet, or its slug, is in use.
 var ErrPlugged = errors.New("something else is plugged in there")
 
-// offer is an outlet with what it offers at one time; immutable.
-type offer struct {
-	Outlet
-	tools []*Offered
-	// since and changes tell the state of its prompts and resources from others.
-	since, changes int64
-	// book and shelf are what a provider on this instance has besides tools.
-	book  tool.Promptbook
-	shelf tool.Library
-}
-
 // place is where calls of a provider go: here, or to another instance.
 type place interface {
 	Call(ctx context.Context, c *tool.Call) (*tool.Result, error)
 }
 
-// Socket holds a provider in its outlet. It is safe for concurrent use.
-type Socket struct {
-	catalog  *catalog
-	outlet   Outlet
-	provider tool.Provider
-	since    int64
-	offer    *offer // with catalog.mu held
-	changes  int64  // of prompts and resources; with catalog.mu held
-	out      bool
-}
-
-// catalog knows everything that offers tools. Readers take the snapshot; there is
-// one writer at a time.
+// catalog knows everything that offers tools. What a person sees of it is put
+// together when somebody looks, and kept until it changes: there can be ten
+// thousand devices here, which come and go.
 type catalog struct {
 	log          logger
 	installation string
+	schemas      schemas
 
 	mu   sync.Mutex
 	here map[string]*Socket          // by outlet id
 	away map[string]map[string]*away // instance → outlet id
+	// owned are the ids of the outlets of each owner, here and elsewhere, in
+	// order.
+	owned map[string][]string
+	// slugs are those of the outlets here; slugged counts them over all owners.
+	slugs   map[slugOf]*Socket
+	slugged map[string]int
 
-	rules    map[string]ownerRules
-	snapshot atomic.Pointer[snapshot]
-	watchers map[chan struct{}]bool
-	updated  []func(Outlet, string)
-	announce func() // tells other instances; may be nil
+	rules     map[string]ownerRules
+	snapshots sync.Map // person → *snapshot; changed with mu held
+	kept      int      // how many of them there are
+	watchers  map[chan struct{}]bool
+	updated   []func(Outlet, string)
+	tell      func(id string) // tells other instances of an outlet here; may be nil
 }
+
+type slugOf struct{ slug, owner string }
 
 type logger interface {
 	Warn(msg string, args ...any)
 }
 
-// snapshot is what is offered at one time; immutable but for the cache of views.
-type snapshot struct {
-	offers []*offer // by outlet id
-	rules  map[string]ownerRules
-	views  sync.Map // viewKey → *View
-	kept   atomic.Int64
-}
-
 func newCatalog(log logger, installation string) *catalog {
-	c := &catalog{log: log, installation: installation, here: map[string]*Socket{}, away: map[string]map[string]*away{}, watchers: map[chan struct{}]bool{}}
-	c.snapshot.Store(&snapshot{})
-	return c
+	return &catalog{
+		log: log, installation: installation, here: map[string]*Socket{}, away: map[string]map[string]*away{},
+		owned: map[string][]string{}, slugs: map[slugOf]*Socket{}, slugged: map[string]int{}, watchers: map[chan struct{}]bool{},
+	}
 }
 
 // Plug plugs a provider in, without tools yet. It returns [ErrPlugged] if the
-// outlet's id is in use, or its slug by something that the same people see.
+// outlet's id is in use on this instance, or its slug by something that the same
+// people see.
 func (b *Board) Plug(o Outlet, p tool.Provider) (*Socket, error) {
 	if o.Slug != "" {
 		if err := CheckSlug(o.Slug); err != nil {
@@ -135,104 +116,162 @@ func (b *Board) Plug(o Outlet, p tool.Provider) (*Socket, error) {
 	c := b.catalog
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, s := range c.here {
-		if s.outlet.ID == o.ID || o.Slug != "" && s.outlet.Slug == o.Slug && (s.outlet.Owner == o.Owner || s.outlet.Owner == "" || o.Owner == "") {
-			return nil, fmt.Errorf("%w: %s %s", ErrPlugged, s.outlet.Kind, s.outlet.Title)
-		}
+	if s := c.here[o.ID]; s != nil {
+		return nil, s.inTheWay()
 	}
-	s := &Socket{catalog: c, outlet: o, provider: p, since: time.Now().UnixMilli()}
-	s.set(nil)
+	if err := c.free(o.Slug, o.Owner, nil); err != nil {
+		return nil, err
+	}
+	now := time.Now().UnixMilli()
+	s := &Socket{catalog: c, provider: p, held: now}
+	s.offer, _ = c.offer(o, p, nil)
+	s.offer.since = now
 	c.here[o.ID] = s
-	c.publish()
+	c.claim(s)
+	c.list(o.Owner, o.ID)
+	s.changed(o.Held)
 	return s, nil
 }
 
-// Offer says which tools the provider has from now on.
-func (s *Socket) Offer(tools []tool.Tool) {
-	named, twins := s.catalog.name(s.outlet, s.provider, tools)
-	for _, t := range twins {
-		s.catalog.log.Warn("a tool is left out, since another of the same provider has its name", "provider", s.outlet.ID, "tool", t)
+// Plugged finds an outlet by its id, here or on another instance, with the tools
+// that it offers; the zero Outlet and nil if there is none. Held says whether an
+// instance has the provider, this one or another.
+func (b *Board) Plugged(id string) (o Outlet, held bool, tools []*Offered) {
+	c := b.catalog
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	found := c.find(id)
+	if found == nil {
+		return Outlet{}, false, nil
 	}
-	s.catalog.mu.Lock()
-	defer s.catalog.mu.Unlock()
-	if s.out || same(s.offer.tools, named) {
-		return
+	for i := range found.tools {
+		tools = append(tools, &found.tools[i])
 	}
-	s.set(named)
-	s.catalog.publish()
+	return found.Outlet, found.Held, tools
 }
 
-// Changed says that the provider's prompts or resources have changed.
-func (s *Socket) Changed() {
-	s.catalog.mu.Lock()
-	defer s.catalog.mu.Unlock()
-	if !s.out {
-		s.changes++
-		s.set(s.offer.tools)
-		s.catalog.publish()
+// find decides what is offered under an outlet's id: by whoever holds it, and of
+// several by this instance, or else by the one that has held it for the shortest
+// time, since a device that connects again may not have been missed yet. What is
+// here and not held counts if nobody holds it. Nil if there is none. With mu
+// held.
+func (c *catalog) find(id string) *offer {
+	s := c.here[id]
+	if s != nil && s.offer.Held {
+		return s.offer
 	}
-}
-
-// Updated says that one of the provider's resources has other contents now.
-func (s *Socket) Updated(uri string) {
-	s.catalog.mu.Lock()
-	tell := s.catalog.updated
-	s.catalog.mu.Unlock()
-	for _, f := range tell {
-		f(s.outlet, uri)
-	}
-}
-
-// OnUpdated adds a function that is told of resources that have other contents.
-func (b *Board) OnUpdated(f func(Outlet, string)) {
-	b.catalog.mu.Lock()
-	defer b.catalog.mu.Unlock()
-	b.catalog.updated = append(slices.Clone(b.catalog.updated), f)
-}
-
-// Unplug takes the provider out. Running calls are not ended by that.
-func (s *Socket) Unplug() {
-	s.catalog.mu.Lock()
-	defer s.catalog.mu.Unlock()
-	if s.out {
-		return
-	}
-	s.out = true
-	delete(s.catalog.here, s.outlet.ID)
-	s.catalog.publish()
-}
-
-// set replaces what the socket offers. With the catalog's mu held.
-func (s *Socket) set(tools []*Offered) {
-	s.offer = &offer{Outlet: s.outlet, tools: tools, since: s.since, changes: s.changes}
-	s.offer.book, _ = s.provider.(tool.Promptbook)
-	s.offer.shelf, _ = s.provider.(tool.Library)
-}
-
-// publish makes a new snapshot and wakes the watchers. With mu held.
-func (c *catalog) publish() {
-	next := &snapshot{rules: c.rules}
-	for _, s := range c.here {
-		next.offers = append(next.offers, s.offer)
-	}
-	for _, outlets := range c.away {
-		for id, a := range outlets {
-			if _, mine := c.here[id]; !mine && a.offer != nil {
-				next.offers = append(next.offers, a.offer)
-			}
+	var best *away
+	bestAt := ""
+	for instance, outlets := range c.away {
+		a := outlets[id]
+		if a == nil || a.offer == nil {
+			continue
+		}
+		if best == nil || a.Since > best.Since || a.Since == best.Since && instance > bestAt {
+			best, bestAt = a, instance
 		}
 	}
-	slices.SortFunc(next.offers, func(a, b *offer) int { return cmp.Compare(a.ID, b.ID) })
-	next.offers = slices.CompactFunc(next.offers, func(a, b *offer) bool { return a.ID == b.ID })
-	c.snapshot.Store(next)
+	switch {
+	case best != nil:
+		return best.offer
+	case s != nil:
+		return s.offer
+	}
+	return nil
+}
+
+// free returns [ErrPlugged] if a slug is in use, by anything but except, where an
+// owner's outlet would meet it. With mu held.
+func (c *catalog) free(slug, owner string, except *Socket) error {
+	if slug == "" {
+		return nil
+	}
+	for _, by := range []string{owner, ""} {
+		if s := c.slugs[slugOf{slug, by}]; s != nil && s != except {
+			return s.inTheWay()
+		}
+	}
+	others := c.slugged[slug]
+	if except != nil && except.offer.Slug == slug {
+		others--
+	}
+	if owner == "" && others > 0 {
+		return fmt.Errorf("%w: %q begins the names of somebody's tools", ErrPlugged, slug)
+	}
+	return nil
+}
+
+// claim enters the slug of a socket, and release strikes it out. With mu held.
+func (c *catalog) claim(s *Socket) {
+	if o := s.offer; o.Slug != "" {
+		c.slugs[slugOf{o.Slug, o.Owner}] = s
+		c.slugged[o.Slug]++
+	}
+}
+
+func (c *catalog) release(s *Socket) {
+	o := s.offer
+	if o.Slug == "" {
+		return
+	}
+	delete(c.slugs, slugOf{o.Slug, o.Owner})
+	if c.slugged[o.Slug]--; c.slugged[o.Slug] == 0 {
+		delete(c.slugged, o.Slug)
+	}
+}
+
+// list enters an outlet among its owner's. With mu held.
+func (c *catalog) list(owner, id string) {
+	ids := c.owned[owner]
+	if i, there := slices.BinarySearch(ids, id); !there {
+		c.owned[owner] = slices.Insert(ids, i, id)
+	}
+}
+
+// unlist strikes an outlet out that one instance offered, unless another still
+// does. With mu held.
+func (c *catalog) unlist(owner, id string) {
+	if s := c.here[id]; s != nil && s.offer.Owner == owner {
+		return
+	}
+	for _, outlets := range c.away {
+		if a := outlets[id]; a != nil && a.offer != nil && a.offer.Owner == owner {
+			return
+		}
+	}
+	ids := c.owned[owner]
+	if i, there := slices.BinarySearch(ids, id); there {
+		ids = slices.Delete(ids, i, i+1)
+	}
+	if c.owned[owner] = ids; len(ids) == 0 {
+		delete(c.owned, owner)
+	}
+}
+
+// stale throws away what was put together for those who see an owner's outlets.
+// With mu held.
+func (c *catalog) stale(owner string) {
+	if owner == "" {
+		c.snapshots.Clear()
+		c.kept = 0
+		return
+	}
+	c.forget(owner)
+}
+
+func (c *catalog) forget(person string) {
+	if _, there := c.snapshots.LoadAndDelete(person); there {
+		c.kept--
+	}
+}
+
+// wake wakes the watchers. With mu held.
+func (c *catalog) wake() {
 	for w := range c.watchers {
 		select {
 		case w <- struct{}{}:
 		default: // woken already
 		}
-	}
-	if c.announce != nil {
-		c.announce()
 	}
 }
 
@@ -240,8 +279,24 @@ func (c *catalog) publish() {
 func (c *catalog) setRules(rules map[string]ownerRules) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	before := c.rules
 	c.rules = rules
-	c.publish()
+	differ := false
+	for _, all := range []map[string]ownerRules{before, rules} {
+		for person := range all {
+			if !before[person].equal(rules[person]) {
+				c.forget(person)
+				differ = true
+			}
+		}
+	}
+	if differ {
+		c.wake()
+	}
+}
+
+func (r ownerRules) equal(o ownerRules) bool {
+	return slices.Equal(r.allow, o.allow) && slices.Equal(r.deny, o.deny)
 }
 
 // Watch tells of every change of what is offered, and to whom, until forget is
@@ -259,115 +314,11 @@ func (b *Board) Watch() (changes <-chan struct{}, forget func()) {
 	}
 }
 
-// View is what one caller may use. It is immutable.
-type View struct {
-	Tools []*Offered // by name
-	// Print tells lists of tools apart; Rest those of everything else.
-	Print, Rest uint64
-
-	rules  Rules
-	byName map[string]*Offered
-	hidden map[string]verdict
-	offers []*offer // whose prompts and resources may be used
-}
-
-type viewKey struct{ person, rules string }
-
-// viewsMost bounds how many views are kept of one state of the board.
-const viewsMost = 4096
-
-// View returns what a person's caller with some rules (as kept) may use now.
-func (b *Board) View(person, rules string) (*View, error) {
-	s := b.catalog.snapshot.Load()
-	key := viewKey{person, rules}
-	if v, ok := s.views.Load(key); ok {
-		return v.(*View), nil
-	}
-	if s.kept.Load() >= viewsMost {
-		s.views.Clear()
-		s.kept.Store(0)
-	}
-	r, err := ParseRules(rules)
-	if err != nil {
-		return nil, err
-	}
-	v := s.view(person, &r)
-	s.views.Store(key, v)
-	s.kept.Add(1)
-	return v, nil
-}
-
-var printSeed = maphash.MakeSeed()
-
-func (s *snapshot) view(person string, r *Rules) *View {
-	v := &View{rules: *r, byName: map[string]*Offered{}, hidden: map[string]verdict{}}
-	var rest maphash.Hash
-	rest.SetSeed(printSeed)
-	for _, o := range s.offers {
-		if o.Owner != "" && o.Owner != person {
-			continue
-		}
-		usable := len(r.Allow) == 0
-		for _, t := range o.tools {
-			switch how := judge(t, s.rules[person], r); {
-			case how != allowed:
-				v.hidden[t.Name] = how
-			case v.byName[t.Name] == nil:
-				v.byName[t.Name] = t
-				v.Tools = append(v.Tools, t)
-				usable = true
-			}
-		}
-		if usable && (o.book != nil || o.shelf != nil) {
-			v.offers = append(v.offers, o)
-			fmt.Fprintf(&rest, "%s %d %d\n", o.ID, o.since, o.changes)
-		}
-	}
-	slices.SortFunc(v.Tools, func(a, b *Offered) int { return cmp.Compare(a.Name, b.Name) })
-	var print maphash.Hash
-	print.SetSeed(printSeed)
-	for _, t := range v.Tools {
-		print.Write(t.Listed())
-	}
-	v.Print, v.Rest = print.Sum64(), rest.Sum64()
-	return v
-}
-
-// Tool finds a tool by its full name; nil if there is none for this caller.
-func (v *View) Tool(name string) *Offered { return v.byName[name] }
-
-// Shelf is a provider's library, and where it is plugged in.
-type Shelf struct {
-	Outlet
-	tool.Library
-}
-
-// Shelves are the libraries that the caller may read, in a stable order.
-func (v *View) Shelves() []Shelf {
-	var out []Shelf
-	for _, o := range v.offers {
-		if o.shelf != nil {
-			out = append(out, Shelf{o.Outlet, o.shelf})
-		}
-	}
-	return out
-}
-
-// Book is a provider's prompts, and where it is plugged in.
-type Book struct {
-	Outlet
-	tool.Promptbook
-}
-
-// Books are the prompts that the caller may use, in a stable order.
-func (v *View) Books() []Book {
-	var out []Book
-	for _, o := range v.offers {
-		if o.book != nil {
-			out = append(out, Book{o.Outlet, o.book})
-		}
-	}
-	return out
+// OnUpdated adds a function that is told of resources that have other contents.
+func (b *Board) OnUpdated(f func(Outlet, string)) {
+	b.catalog.mu.Lock()
+	defer b.catalog.mu.Unlock()
+	b.catalog.updated = append(slices.Clone(b.catalog.updated), f)
 }
 
 // FullName is how a caller names something of this outlet's.

@@ -140,14 +140,12 @@ func (b *Board) Inventory(person, rules string) ([]Listing, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := b.catalog.snapshot.Load()
+	s := b.catalog.snapshot(person)
 	var out []Listing
 	for _, o := range s.offers {
-		if o.Owner != "" && o.Owner != person {
-			continue
-		}
-		for _, t := range o.tools {
-			out = append(out, Listing{t, judge(t, s.rules[person], &r).String()})
+		for i := range o.tools {
+			t := &o.tools[i]
+			out = append(out, Listing{t, judge(t, s.rules, &r).String()})
 		}
 	}
 	// Of twins the view has the one that is allowed first.

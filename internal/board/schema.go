@@ -16,12 +16,44 @@ import (
 	"golang.org/x/text/message"
 )
 
-// schema checks arguments. It is compiled at the first call; one that cannot be
-// compiled checks nothing, since its provider will check for itself.
+// schema checks arguments. One that cannot be compiled checks nothing, since its
+// provider will check for itself.
 type schema struct {
+	text     []byte
+	flat     *flat // approves of most arguments; nil if the schema is no simple one
 	once     sync.Once
-	flat     *flat              // approves of most arguments; nil if the schema is no simple one
 	compiled *jsonschema.Schema // nil: everything fits
+}
+
+// library is the schema as the library has it. It is compiled when somebody asks:
+// it takes more memory than all else about a tool.
+func (s *schema) library() *jsonschema.Schema {
+	s.once.Do(func() { s.compiled, _ = compile(s.text) })
+	return s.compiled
+}
+
+// schemas are those in use, by their text: devices of one make have the same.
+type schemas struct {
+	mu    sync.Mutex
+	known map[string]*schema
+}
+
+// schemasMost bounds how many schemas are shared; beyond it all are forgotten,
+// and live on where they are in use.
+const schemasMost = 1024
+
+func (s *schemas) of(text []byte) *schema {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if found := s.known[string(text)]; found != nil {
+		return found
+	}
+	if s.known == nil || len(s.known) >= schemasMost {
+		s.known = map[string]*schema{}
+	}
+	made := &schema{text: text, flat: readFlat(text)}
+	s.known[string(text)] = made
+	return made
 }
 
 // noFetch keeps schemas from naming files or addresses for us to read.
@@ -58,12 +90,13 @@ const maxSchemaTold = 2 << 10
 // check finds out whether arguments fit the tool's schema. The error says what
 // is wrong in words from which a model can repair its call.
 func (o *Offered) check(args []byte) error {
-	o.schema.once.Do(func() {
-		o.schema.flat = readFlat(o.Input)
-		o.schema.compiled, _ = compile(o.Input)
-	})
-	s := o.schema.compiled
-	if s == nil || o.schema.flat != nil && o.schema.flat.fits(args) {
+	m := o.kept()
+	m.check.Do(func() { m.schema = o.of.catalog.schemas.of(o.Input) })
+	if m.schema.flat != nil && m.schema.flat.fits(args) {
+		return nil
+	}
+	s := m.schema.library()
+	if s == nil {
 		return nil
 	}
 	dec := json.NewDecoder(bytes.NewReader(args))

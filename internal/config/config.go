@@ -42,6 +42,7 @@ type Config struct {
 	Limits   Limits   `key:"limits" doc:"Bounds that protect the server from too much at once."`
 	Turn     Turn     `key:"turn" doc:"How long a question and its answer may take."`
 	Lingzhu  Lingzhu  `key:"lingzhu" doc:"Rokid glasses through the Lingzhu platform."`
+	XiaoZhi  XiaoZhi  `key:"xiaozhi" doc:"XiaoZhi voice boards."`
 	Fetch    Fetch    `key:"fetch" doc:"Downloads of pictures whose addresses came from outside. Loopback and private addresses are refused unless allow_nets has them."`
 	Trace    Trace    `key:"trace" doc:"Records of turns and calls: who, when, how long, how it ended."`
 	History  History  `key:"history" doc:"What bots are told about earlier turns of a conversation."`
@@ -108,6 +109,27 @@ type Lingzhu struct {
 	BindingHosts  []string      `key:"binding_hosts" default:"*.rokidcdn.com" doc:"Hosts from which photos of people who are not bound yet are fetched, as these people may be anybody; *.example.org means every name beneath it, an empty list any public host."`
 	PushURL       string        `key:"push_url" default:"https://rcs.rokid.com" doc:"Address of the platform's service that shows messages on glasses; empty means nothing is pushed."`
 	ImagesPerHour int           `key:"images_per_hour" default:"60" min:"1" max:"100000" doc:"Most pictures that one wearer may send in an hour."`
+}
+
+// XiaoZhi is how voice boards are served.
+type XiaoZhi struct {
+	Transport string        `key:"transport" default:"websocket" oneof:"websocket,mqtt" doc:"How boards connect whose owner has not chosen. On websocket they can be reached only while somebody talks to them; mqtt needs mqtt and audio below."`
+	Framing   int           `key:"framing" default:"1" min:"1" max:"3" doc:"How sound is put into the frames of a WebSocket: 1 bare, 2 with timestamps, 3 with its length."`
+	MQTT      string        `key:"mqtt" doc:"Address and port that boards on MQTT connect to, such as :1883; empty means none."`
+	MQTTTLS   string        `key:"mqtt_tls" doc:"The same with TLS, with the certificate of tls, which a public authority must have signed; boards use TLS on port 8883 alone. Empty means none."`
+	Broker    string        `key:"broker" doc:"Where boards are told the MQTT server is, as host or host:port, if that is not where they found this one."`
+	Keepalive time.Duration `key:"keepalive" default:"240s" min:"10s" max:"1h" doc:"How often boards on MQTT are heard of."`
+	Audio     string        `key:"audio" doc:"Address and UDP port for the sound of boards on MQTT, such as :8884; empty means that they cannot talk."`
+	AudioHost string        `key:"audio_host" doc:"Where boards are told that is: an IPv4 address, or a name with one; empty means where they found the MQTT server."`
+	AudioPort int           `key:"audio_port" default:"0" min:"0" max:"65535" doc:"The port that they are told, if a router has another; 0 means that of audio."`
+	Boards    int           `key:"boards" default:"20000" min:"1" max:"1000000" doc:"Most connections of boards on MQTT."`
+	Sockets   int           `key:"sockets" default:"5000" min:"1" max:"1000000" doc:"Most WebSockets of boards."`
+	Firmware  string        `key:"firmware" path:"true" doc:"Folder with firmware that boards are offered, named family-version.bin, such as bread-compact-wifi-2.4.3.bin; empty means none."`
+	Zone      string        `key:"time_zone" doc:"Time zone of the boards' clocks, such as Asia/Shanghai; empty means the server's."`
+	Silence   time.Duration `key:"silence" default:"60s" min:"1s" max:"1h" doc:"After how much silence a conversation is over."`
+	Linger    time.Duration `key:"linger" default:"10m" min:"1s" max:"1d" doc:"The same for boards that wait for their button."`
+	Voice     string        `key:"voice" default:"repeat" oneof:"repeat,off" doc:"What is said to people who talk to a board: repeat says back what was heard, to show that sound travels both ways; off says nothing."`
+	WakeWords []string      `key:"wake_words" default:"你好小智,小智小智,你好小鑫,你好小新,小美同学,小龙小龙,喵喵同学,小冰小冰,嗨小智,Hi ESP,Jarvis,Sophia,Hey Willow" doc:"What boards say that they were woken with. Anything else that comes in its place was typed, and is a question."`
 }
 
 // Fetch bounds downloads of addresses that came from outside.

@@ -21,6 +21,11 @@ const (
 // take 2 MB.
 const MaxStrangers = 1000
 
+// MaxCatalog is how many bytes the tools of a device may have, as JSON. A board has
+// some 30 tools of 500 bytes. It protects the disk, and the memory of a server that
+// knows those of every device.
+const MaxCatalog = 256 << 10
+
 // Device is something that calls home, such as a voice board.
 //
 // A device is known by its kind and its hardware address, which is printed on
@@ -218,7 +223,10 @@ func (t Devices) Approve(ctx context.Context, a DeviceApproval) (d Device, err e
 		_, err = tx.ExecContext(ctx, `UPDATE devices SET owner = $1, name = $2, bot = $3, client = $4, claim = '', code_hash = NULL, code_expires = NULL,
 			secret_version = $5, approved_at = $6 WHERE number = $7`,
 			d.Owner, d.Name, nullNumber(d.Bot), d.Client, d.SecretVersion, millis(d.Approved), d.Number)
-		return err
+		if err != nil {
+			return err
+		}
+		return countDevices(ctx, tx)
 	})
 	if err != nil {
 		return Device{}, err
@@ -249,6 +257,26 @@ func (t Devices) ByOwner(ctx context.Context, owner string) ([]Device, error) {
 	return all(ctx, t.db, readDevice, `SELECT `+deviceColumns+` FROM devices WHERE owner = $1 OR $1 = '' AND owner IS NOT NULL ORDER BY number LIMIT 1000`, owner)
 }
 
+// Page lists the devices that somebody owns and whose number is greater than after,
+// by number. With the last number of one page a server asks for the next one.
+func (t Devices) Page(ctx context.Context, after int64, limit int) ([]Device, error) {
+	return all(ctx, t.db, readDevice, `SELECT `+deviceColumns+` FROM devices WHERE number > $1 AND owner IS NOT NULL ORDER BY number LIMIT $2`, after, limit)
+}
+
+// DeviceRef is what somebody may call a device by. What is empty, or 0, fits none.
+type DeviceRef struct {
+	Name     string
+	Number   int64
+	Hardware string
+}
+
+// Find lists an owner's devices by number that one of the three fits; an empty owner
+// means everybody's, but not those that nobody owns. It lists 100 at most.
+func (t Devices) Find(ctx context.Context, owner string, ref DeviceRef) ([]Device, error) {
+	return all(ctx, t.db, readDevice, `SELECT `+deviceColumns+` FROM devices WHERE owner IS NOT NULL AND ($1 = '' OR owner = $1)
+		AND (name = $2 AND name <> '' OR number = $3 OR hardware = $4) ORDER BY number LIMIT 100`, owner, ref.Name, ref.Number, ref.Hardware)
+}
+
 // Waiting lists the devices that show a code now, those that have an owner and were
 // erased too. The one that was heard of last comes first; it lists 100 at most.
 func (t Devices) Waiting(ctx context.Context, now time.Time) ([]Device, error) {
@@ -256,16 +284,39 @@ func (t Devices) Waiting(ctx context.Context, now time.Time) ([]Device, error) {
 		ORDER BY code_expires DESC, number DESC LIMIT 100`, millis(now))
 }
 
+// change runs a statement that must change a device, and counts that it did.
+func (t Devices) change(ctx context.Context, query string, args ...any) error {
+	return t.db.tx(ctx, func(tx *sql.Tx) error {
+		if err := changed(tx.ExecContext(ctx, query, texts(args)...)); err != nil {
+			return err
+		}
+		return countDevices(ctx, tx)
+	})
+}
+
+// countDevices counts that something about a device was decided, so that running
+// instances look again.
+func countDevices(ctx context.Context, tx *sql.Tx) error {
+	_, err := tx.ExecContext(ctx, `UPDATE counters SET value = value + 1 WHERE name = 'devices'`)
+	return err
+}
+
+// DevicesVersion grows whenever somebody approves, changes, revokes or removes a
+// device, whoever does. What a device says of itself does not count.
+func (db *DB) DevicesVersion(ctx context.Context) (int64, error) {
+	return one(ctx, db, func(s scanner) (v int64, err error) { return v, s.Scan(&v) }, `SELECT value FROM counters WHERE name = 'devices'`)
+}
+
 // Bind has a bot answer a device; 0 means none. No such device, and no such bot, is
 // [ErrNotFound].
 func (t Devices) Bind(ctx context.Context, number, bot int64) error {
-	return t.db.execOne(ctx, `UPDATE devices SET bot = $1 WHERE number = $2`, nullNumber(bot), number)
+	return t.change(ctx, `UPDATE devices SET bot = $1 WHERE number = $2`, nullNumber(bot), number)
 }
 
 // Rename gives a device another name. One that its owner has already is
 // [ErrExists].
 func (t Devices) Rename(ctx context.Context, number int64, name string) error {
-	return t.db.execOne(ctx, `UPDATE devices SET name = $1 WHERE number = $2`, name, number)
+	return t.change(ctx, `UPDATE devices SET name = $1 WHERE number = $2`, name, number)
 }
 
 // SetTransport says how a device is to connect after its next call home; empty
@@ -276,26 +327,50 @@ func (t Devices) SetTransport(ctx context.Context, number int64, transport strin
 	default:
 		return errors.New("a transport is " + TransportSocket + " or " + TransportMQTT + ", or empty")
 	}
-	return t.db.execOne(ctx, `UPDATE devices SET transport = $1 WHERE number = $2`, transport, number)
+	return t.change(ctx, `UPDATE devices SET transport = $1 WHERE number = $2`, transport, number)
 }
 
 // SetSettings replaces what the owner set for a device, a JSON object.
 func (t Devices) SetSettings(ctx context.Context, number int64, settings json.RawMessage) error {
-	return t.db.execOne(ctx, `UPDATE devices SET settings = $1 WHERE number = $2`, string(settings), number)
+	return t.change(ctx, `UPDATE devices SET settings = $1 WHERE number = $2`, string(settings), number)
 }
 
 // Revoke makes every credential that was issued to a device worthless. It gets new
 // ones at its next call home.
 func (t Devices) Revoke(ctx context.Context, number int64) error {
-	return t.db.execOne(ctx, `UPDATE devices SET secret_version = secret_version + 1 WHERE number = $1`, number)
+	return t.change(ctx, `UPDATE devices SET secret_version = secret_version + 1 WHERE number = $1`, number)
 }
 
 // Remove forgets a device. If it calls again, it is a new one that nobody owns.
 func (t Devices) Remove(ctx context.Context, number int64) error {
-	return t.db.execOne(ctx, `DELETE FROM devices WHERE number = $1`, number)
+	return t.change(ctx, `DELETE FROM devices WHERE number = $1`, number)
 }
 
 // Touch notes that a device was heard of. A call home does that by itself.
 func (t Devices) Touch(ctx context.Context, number int64, address string, at time.Time) error {
 	return t.db.execOne(ctx, `UPDATE devices SET seen_at = $1, address = $2 WHERE number = $3`, millis(at), address, number)
+}
+
+// SetCatalog keeps the tools that a device has, as JSON, so that they can be listed
+// while it is asleep; an empty text forgets them. [ErrTooLarge] says that they have
+// more than [MaxCatalog] bytes, and [ErrNotFound] that there is no such device.
+func (t Devices) SetCatalog(ctx context.Context, number int64, catalog json.RawMessage) error {
+	if len(catalog) > MaxCatalog {
+		return ErrTooLarge
+	}
+	if len(catalog) == 0 {
+		_, err := t.db.exec(ctx, `DELETE FROM device_tools WHERE device = $1`, number)
+		return err
+	}
+	return t.db.execOne(ctx, `INSERT INTO device_tools (device, catalog) VALUES ($1, $2)
+		ON CONFLICT (device) DO UPDATE SET catalog = excluded.catalog`, number, string(catalog))
+}
+
+// Catalog is what [Devices.SetCatalog] kept. [ErrNotFound] says that nothing is.
+func (t Devices) Catalog(ctx context.Context, number int64) (json.RawMessage, error) {
+	return one(ctx, t.db, func(s scanner) (json.RawMessage, error) {
+		var catalog string
+		err := s.Scan(&catalog)
+		return json.RawMessage(catalog), err
+	}, `SELECT catalog FROM device_tools WHERE device = $1`, number)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -218,6 +220,118 @@ func TestDeviceCallsAtOnce(t *testing.T) {
 			if d, err := db.Devices.ByHardware(ctx, "xiaozhi", fmt.Sprint("m", i)); err != nil || d.Claim != "c" {
 				t.Errorf("%+v %v", d, err)
 			}
+		}
+	})
+}
+
+func TestDeviceCatalog(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db := twoPeople(t, o)
+		one := approve(t, db, call("aa", "c1"), store.DeviceApproval{Owner: "p1", Name: "one"}).Number
+		d := db.Devices
+		none := func() {
+			t.Helper()
+			_, err := d.Catalog(ctx, one)
+			wantErr(t, err, store.ErrNotFound)
+		}
+		none()
+		largest := `"` + strings.Repeat("x", store.MaxCatalog-2) + `"`
+		for _, want := range []string{`[{"name":"self.a"}]`, `[]`, largest} {
+			must(t, d.SetCatalog(ctx, one, json.RawMessage(want)))
+			if got, err := d.Catalog(ctx, one); err != nil || string(got) != want {
+				t.Fatalf("kept %.80q, want %.80q: %v", got, want, err)
+			}
+		}
+		wantErr(t, d.SetCatalog(ctx, one, json.RawMessage(largest+" ")), store.ErrTooLarge)
+		wantErr(t, d.SetCatalog(ctx, 99, json.RawMessage(`[]`)), store.ErrNotFound)
+		must(t, d.SetCatalog(ctx, one, nil))
+		must(t, d.SetCatalog(ctx, one, nil))
+		none()
+		must(t, d.SetCatalog(ctx, one, json.RawMessage(`[]`)))
+		must(t, d.Remove(ctx, one))
+		none()
+	})
+}
+
+// What is decided about a device is counted, and nothing else.
+func TestDevicesVersion(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db := twoPeople(t, o)
+		d := db.Devices
+		n := approve(t, db, call("aa", "c1"), store.DeviceApproval{Owner: "p1", Name: "one"}).Number
+		other := approve(t, db, call("bb", "c2"), store.DeviceApproval{Owner: "p1", Name: "two"}).Number
+		var waits store.Device
+		for _, c := range []struct {
+			what  string
+			grows bool
+			do    func() error
+		}{
+			{"Seen", false, func() (err error) { waits, err = d.Seen(ctx, call("aa", "c3")); return err }},
+			{"SetCode", false, func() error { return d.SetCode(ctx, waits, "h", now.Add(time.Minute), now) }},
+			{"Approve", true, func() error {
+				_, err := d.Approve(ctx, store.DeviceApproval{CodeHash: "h", Owner: "p1", At: now})
+				return err
+			}},
+			{"Seen of a new one", false, func() error { _, err := d.Seen(ctx, call("cc", "c9")); return err }},
+			{"Touch", false, func() error { return d.Touch(ctx, n, "192.0.2.1", now) }},
+			{"SetCatalog", false, func() error { return d.SetCatalog(ctx, n, json.RawMessage(`[]`)) }},
+			{"Bind", true, func() error { return d.Bind(ctx, n, 2) }},
+			{"Rename", true, func() error { return d.Rename(ctx, n, "hall") }},
+			{"SetTransport", true, func() error { return d.SetTransport(ctx, n, store.TransportMQTT) }},
+			{"SetSettings", true, func() error { return d.SetSettings(ctx, n, json.RawMessage(`{}`)) }},
+			{"Revoke", true, func() error { return d.Revoke(ctx, n) }},
+			{"Remove", true, func() error { return d.Remove(ctx, n) }},
+		} {
+			before, err := db.DevicesVersion(ctx)
+			must(t, err)
+			must(t, c.do())
+			after, err := db.DevicesVersion(ctx)
+			must(t, err)
+			if (after > before) != c.grows {
+				t.Errorf("%s: %d, then %d", c.what, before, after)
+			}
+		}
+		before, err := db.DevicesVersion(ctx)
+		must(t, err)
+		for _, err := range []error{d.Remove(ctx, n), d.Bind(ctx, other, 99)} {
+			wantErr(t, err, store.ErrNotFound)
+		}
+		if after, err := db.DevicesVersion(ctx); err != nil || after != before {
+			t.Errorf("what was refused counts: %d, then %d: %v", before, after, err)
+		}
+	})
+}
+
+func TestDevicePages(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db := twoPeople(t, o)
+		var want, got []int64
+		for i := range 7 {
+			c := call(fmt.Sprint("m", i), "c")
+			if i%3 == 1 {
+				_, err := db.Devices.Seen(ctx, c)
+				must(t, err)
+				continue
+			}
+			want = append(want, approve(t, db, c, store.DeviceApproval{Owner: fmt.Sprint("p", 1+i%2), Name: c.Hardware}).Number)
+		}
+		var after int64
+		for {
+			page, err := db.Devices.Page(ctx, after, 2)
+			must(t, err)
+			if len(page) == 0 {
+				break
+			}
+			if len(page) > 2 || page[0].Owner == "" {
+				t.Fatalf("a page: %+v", page)
+			}
+			for _, d := range page {
+				got = append(got, d.Number)
+			}
+			after = got[len(got)-1]
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("read %v, want %v", got, want)
 		}
 	})
 }

@@ -37,6 +37,8 @@ var (
 	ErrNotFound = errors.New("not found")
 	ErrExists   = errors.New("exists already")
 	ErrOccupied = errors.New("bound to somebody else")
+	ErrFull     = errors.New("too many are kept already")
+	ErrTooLarge = errors.New("too large to be kept")
 )
 
 //go:embed migrations/*.sql
@@ -71,6 +73,7 @@ type DB struct {
 	Leases        Leases
 	Learn         Learn
 	Devices       Devices
+	Outbox        Outbox
 
 	w, r    *sql.DB // for SQLite w is one connection, for PostgreSQL both are one pool
 	dialect string
@@ -109,6 +112,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	db.Leases = Leases{db}
 	db.Learn = Learn{db}
 	db.Devices = Devices{db}
+	db.Outbox = Outbox{db}
 	db.commits = newCommitter(db)
 	if db.dialect == "sqlite" {
 		db.files = newCheckpointer(db)

@@ -57,8 +57,13 @@ func (c *Conn) Topic() string { return c.topic }
 // RemoteAddr is the other end of the socket.
 func (c *Conn) RemoteAddr() netip.AddrPort { return addrOf(c.line.Conn) }
 
-func addrOf(conn net.Conn) netip.AddrPort {
-	if a, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
+// LocalAddr is this end of the socket: where the board found the server.
+func (c *Conn) LocalAddr() netip.AddrPort { return portOf(c.line.Conn.LocalAddr()) }
+
+func addrOf(conn net.Conn) netip.AddrPort { return portOf(conn.RemoteAddr()) }
+
+func portOf(addr net.Addr) netip.AddrPort {
+	if a, ok := addr.(*net.TCPAddr); ok {
 		at := a.AddrPort()
 		return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 	}

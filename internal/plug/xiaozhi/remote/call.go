@@ -35,7 +35,7 @@ func (c *Client) Call(ctx context.Context, call *tool.Call) (*tool.Result, error
 	}
 	args := cleanArgs(call.Args, t.Input)
 	o := order{method: "tools/call", limit: c.opt.Timeout, note: progress(call)}
-	if takesPicture(t.Name) {
+	if TakesPicture(t.Name) {
 		o.limit = c.opt.PhotoTimeout
 	}
 	o.params = jsonrpc.AppendText([]byte(`{"name":`), t.Name)

@@ -196,8 +196,9 @@ func onlyGets(name string) bool {
 	return part == "get" || strings.HasPrefix(part, "get_")
 }
 
-// takesPicture says whether a tool makes and uploads a picture, which takes long.
-func takesPicture(name string) bool {
+// TakesPicture says whether a tool of a board makes and uploads a picture, which takes
+// long.
+func TakesPicture(name string) bool {
 	part := lastPart(name)
 	return strings.Contains(part, "photo") || strings.Contains(part, "snapshot")
 }

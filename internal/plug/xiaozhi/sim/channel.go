@@ -255,6 +255,7 @@ func (b *Board) gone(ch *channel, clean bool, why string) {
 		b.settle(ch)
 		b.ch = nil
 		b.set(Idle)
+		b.changed() // a board with a button was idle before
 	})
 }
 

@@ -145,7 +145,7 @@ func (i *inspector) audio(now time.Time, sounds time.Duration) {
 	case !i.abortedAt.IsZero() && now.Sub(i.abortedAt) > abortAudio+i.slack:
 		i.violate("C9", "there is audio %v after an abort", now.Sub(i.abortedAt).Round(time.Millisecond))
 		return
-	case i.soundedTo == 0 && now.Sub(i.startAt) < startGap-startGrace:
+	case i.soundedTo == 0 && now.Sub(i.startAt) < startGap-startGrace-i.slack:
 		i.violate("C6", "the first audio comes %v after start", now.Sub(i.startAt).Round(time.Millisecond))
 	}
 	if !i.sentenceAt.IsZero() {

@@ -58,11 +58,11 @@ var (
 	ErrUsedUp = errors.New("the timestamps of the audio connection are used up")
 )
 
-// Options say how a [Server] works. PublicHost is required; another zero field
-// means its default.
+// Options say how a [Server] works. A zero field means its default.
 type Options struct {
 	// PublicHost is what boards are told as the address of the server: IPv4, or a
-	// name with such an address. They take nothing from any other address.
+	// name with such an address. They take nothing from any other address. If it is
+	// empty, whoever opens a session fills it into the [Session.Link].
 	PublicHost string
 	// PublicPort is the port that they are told; that of the socket.
 	PublicPort int
@@ -90,9 +90,6 @@ type Server struct {
 
 // Listen opens a socket, such as ":8884", and reads it until Close.
 func Listen(address string, opt Options) (*Server, error) {
-	if opt.PublicHost == "" {
-		return nil, errors.New("boards need an address for their audio")
-	}
 	if a, err := netip.ParseAddr(opt.PublicHost); err == nil && !a.Is4() {
 		return nil, fmt.Errorf("boards do not know addresses like %s", opt.PublicHost)
 	}

@@ -1,0 +1,282 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"patchbay/internal/api"
+	"patchbay/internal/app"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+	"patchbay/internal/tool"
+)
+
+// deviceFlags name a device.
+type deviceFlags struct {
+	Device      string `arg:"" help:"Name, number or hardware address of the device."`
+	dataFlags   `embed:""`
+	serverFlags `embed:""`
+}
+
+// found hands the device of the data folder to here, unless a server was named,
+// which is handed to there.
+func (f *deviceFlags) found(ctx context.Context, sh *shell, there func(*remote) error, here func(*app.Base, store.Device) error) error {
+	r, err := f.remote(sh)
+	if err != nil {
+		return err
+	}
+	if r != nil {
+		return there(r)
+	}
+	return f.with(ctx, sh, func(b *app.Base) error {
+		d, err := b.Accounts.FindDevice(ctx, "", f.Device)
+		if errors.Is(err, store.ErrNotFound) {
+			return fmt.Errorf("there is no device %q; patchbay device list shows those there are", f.Device)
+		}
+		if err != nil {
+			return deviceError(err)
+		}
+		return here(b, d)
+	})
+}
+
+// change changes the device there or here, and tells that it did.
+func (f *deviceFlags) change(ctx context.Context, sh *shell, c api.DeviceChange, here func(*app.Base, store.Device) error, told func(deviceRow)) error {
+	var row deviceRow
+	err := f.found(ctx, sh, func(r *remote) error {
+		d, err := r.changeDevice(ctx, f.Device, c)
+		row = liveDevice(d)
+		return err
+	}, func(b *app.Base, d store.Device) error {
+		if err := here(b, d); err != nil {
+			return deviceError(err)
+		}
+		d, err := b.Store.Devices.ByNumber(ctx, d.Number)
+		if err != nil {
+			return deviceError(err)
+		}
+		rows, err := deviceRows(ctx, b, []store.Device{d})
+		if err == nil {
+			row = rows[0]
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return sh.result(row, func() { told(row) })
+}
+
+// deviceError is an error of the accounts in words that tell what to do.
+func deviceError(err error) error {
+	if status, text := api.DeviceTrouble(err); status != 0 {
+		return errors.New(text)
+	}
+	return err
+}
+
+// deviceRow is a device in the list.
+type deviceRow struct {
+	api.Device
+	// Online is nil if nobody knows.
+	Online *bool `json:"online,omitempty"`
+}
+
+func liveDevice(d api.Device) deviceRow { return deviceRow{Device: d, Online: &d.Online} }
+
+// deviceRows adds to devices of a data folder what else is known about them.
+func deviceRows(ctx context.Context, b *app.Base, list []store.Device) ([]deviceRow, error) {
+	people, err := names(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	bots, err := b.Store.Bots.ByOwner(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	botNames := map[int64]string{}
+	for _, bot := range bots {
+		botNames[bot.Number] = bot.Name
+	}
+	rows := make([]deviceRow, len(list))
+	for i, d := range list {
+		rows[i] = deviceRow{Device: api.Device{Device: d, OwnerName: people[d.Owner], BotName: botNames[d.Bot], Waiting: api.ShowsCode(d)}}
+	}
+	return rows, nil
+}
+
+var (
+	sayAwake  = talk.Say{Zh: "在线", En: "online"}
+	sayAsleep = talk.Say{Zh: "休眠", En: "asleep"}
+)
+
+// deviceState is whether a device is connected, as far as is known.
+func (sh *shell) deviceState(r deviceRow) string {
+	switch {
+	case r.Online == nil:
+		return "–"
+	case *r.Online:
+		return sayAwake.In(sh.lang)
+	}
+	return sayAsleep.In(sh.lang)
+}
+
+// act calls one of the tools that every device has, and prints what came of it.
+func (f *deviceFlags) act(ctx context.Context, sh *shell, name string, args map[string]any) error {
+	r, err := reachTools(ctx, sh, f.dataFlags, f.serverFlags)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(args)
+	if err != nil {
+		return err
+	}
+	end, err := r.callDevice(ctx, sh, deviceCall{device: f.Device, tool: name, args: text})
+	if err != nil {
+		return err
+	}
+	return sh.showCall(end, name, "")
+}
+
+// deviceCall is a call of a device's tool.
+type deviceCall struct {
+	device, tool string
+	args         []byte        // a JSON object
+	wait         time.Duration // how long to wait for it to wake; 0: not at all
+}
+
+const (
+	// wakeEvery is how often a server is asked whether a device has woken.
+	wakeEvery = time.Second
+	// callEvery is the longest time between two calls of one that is awake and does
+	// not do it yet, so that the trail is not filled.
+	callEvery = 10 * time.Second
+)
+
+var sayWaitsAsleep = talk.Say{Zh: "%s 在休眠，等它醒来，最多 %s…", En: "%s is asleep; waiting for it to wake, for %s at most…"}
+
+// callDevice calls a tool of a device. If the device is asleep and the call is to
+// wait, it is tried again when the device is awake.
+func (r *remote) callDevice(ctx context.Context, sh *shell, c deviceCall) (end api.ToolLine, err error) {
+	until := time.Now().Add(c.wait)
+	told := false
+	for pause := wakeEvery; ; pause = min(2*pause, callEvery) {
+		if end, err = r.callDeviceOnce(ctx, sh, c); err != nil || end.Code != tool.Offline || c.wait == 0 {
+			return end, err
+		}
+		if !told {
+			sh.tellAsleep(c)
+			told = true
+		}
+		if awake, err := r.awaitDevice(ctx, c.device, pause, until); err != nil || !awake {
+			return end, err
+		}
+	}
+}
+
+func (sh *shell) tellAsleep(c deviceCall) {
+	fmt.Fprintln(sh.stderr, sayWaitsAsleep.In(sh.lang, plain(c.device), c.wait))
+}
+
+func (r *remote) callDeviceOnce(ctx context.Context, sh *shell, c deviceCall) (end api.ToolLine, err error) {
+	line := sh.callLine(&end)
+	err = stream(ctx, r, devicePath(c.device)+"/tools/"+url.PathEscape(c.tool)+"/call", api.ToolCall{Arguments: c.args},
+		func(l api.ToolLine) (bool, error) { return l.End, line(l) })
+	sh.progressEnds()
+	return end, err
+}
+
+// awaitDevice waits for a time, and then until a device is awake. False means that
+// it was not before the time was over.
+func (r *remote) awaitDevice(ctx context.Context, ref string, pause time.Duration, until time.Time) (bool, error) {
+	over := time.NewTimer(time.Until(until))
+	defer over.Stop()
+	next := time.NewTimer(pause)
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-over.C:
+			return false, nil
+		case <-next.C:
+		}
+		d, err := r.device(ctx, ref)
+		if err != nil || d.Online {
+			return d.Online, err
+		}
+		next.Reset(wakeEvery)
+	}
+}
+
+func devicePath(ref string) string { return "/api/v1/devices/" + url.PathEscape(ref) }
+
+// devices lists the devices that the key may see.
+func (r *remote) devices(ctx context.Context) (all []api.Device, err error) {
+	var page api.Devices
+	for after := int64(0); ; after = page.Next {
+		page = api.Devices{}
+		if err := r.do(ctx, http.MethodGet, "/api/v1/devices?after="+strconv.FormatInt(after, 10), nil, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Devices...)
+		if page.Next <= after {
+			return all, nil
+		}
+	}
+}
+
+func (r *remote) device(ctx context.Context, ref string) (d api.Device, err error) {
+	err = r.do(ctx, http.MethodGet, devicePath(ref), nil, &d)
+	return d, err
+}
+
+func (r *remote) changeDevice(ctx context.Context, ref string, c api.DeviceChange) (d api.Device, err error) {
+	err = r.do(ctx, http.MethodPatch, devicePath(ref), c, &d)
+	return d, err
+}
+
+// deviceTools lists a device's tools, with their schemas if they are wanted.
+func (r *remote) deviceTools(ctx context.Context, ref string, schemas bool) ([]api.DeviceTool, error) {
+	var out struct {
+		Tools []api.DeviceTool `json:"tools"`
+	}
+	err := r.do(ctx, http.MethodGet, devicePath(ref)+"/tools?schemas="+strconv.FormatBool(schemas), nil, &out)
+	return out.Tools, err
+}
+
+// listen writes what a device hears until ctx ends or the device ends it. Begun is
+// called when the server lets it.
+func (r *remote) listen(ctx context.Context, ref string, w io.Writer, begun func()) (n int64, err error) {
+	resp, err := r.send(ctx, http.MethodGet, devicePath(ref)+"/listen", nil)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	begun()
+	to := &sink{Writer: w}
+	n, err = io.Copy(to, resp.Body)
+	if err != nil && to.err == nil && ctx.Err() == nil {
+		err = errors.New("the connection broke; the sound ends here")
+	}
+	return n, err
+}
+
+// sink remembers whether it was the writing that failed.
+type sink struct {
+	io.Writer
+	err error
+}
+
+func (s *sink) Write(b []byte) (int, error) {
+	n, err := s.Writer.Write(b)
+	s.err = err
+	return n, err
+}

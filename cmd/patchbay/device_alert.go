@@ -1,0 +1,31 @@
+package main
+
+import "context"
+
+type deviceAlertCmd struct {
+	Emotion     string `help:"The face that it shows meanwhile, such as happy or sad." placeholder:"NAME"`
+	laterFlag   `embed:""`
+	deviceFlags `embed:""`
+	Title       string `arg:"" help:"The first line."`
+	Text        string `arg:"" help:"What it says."`
+}
+
+// Help is the command's examples.
+func (deviceAlertCmd) Help() string {
+	return `Examples:
+
+    patchbay device alert kitchen Oven "The cake is done"
+    patchbay device alert kitchen Post "A parcel has come" --emotion happy --later`
+}
+
+// Run alerts whoever is near the device.
+func (c *deviceAlertCmd) Run(ctx context.Context, sh *shell) error {
+	args := map[string]any{"title": c.Title, "text": c.Text}
+	if c.Emotion != "" {
+		args["emotion"] = c.Emotion
+	}
+	if c.Later {
+		args["later"] = true
+	}
+	return c.act(ctx, sh, toolAlert, args)
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"patchbay/internal/api"
+)
+
+// checkWait says whether a time to wait makes sense.
+func checkWait(wait time.Duration) error {
+	if wait < 0 {
+		return usagef("--wait is %s; it has to be a time such as 2m", wait)
+	}
+	return nil
+}
+
+type deviceCallCmd struct {
+	Args        string        `help:"The arguments as a JSON object, or @FILE to read it from a file (@- from standard input)." placeholder:"JSON"`
+	Out         string        `help:"Where to save the picture, sound or file that comes back." placeholder:"FILE"`
+	Wait        time.Duration `help:"If the device is asleep, wait for it to wake, for as long as that." placeholder:"TIME"`
+	deviceFlags `embed:""`
+	Tool        string   `arg:"" help:"Name of the tool, as device tools shows it."`
+	Set         []string `arg:"" optional:"" name:"k=v" help:"Arguments as name=value: texts as they are, all else as JSON. name=@FILE reads the value from a file."`
+}
+
+// Help is the command's examples.
+func (deviceCallCmd) Help() string {
+	return `How far the work is goes to standard error, the result to standard output. The exit code is 1 if the tool says that it failed. Ctrl-C cancels the call.
+
+Examples:
+
+    patchbay device call kitchen self.audio_speaker.set_volume volume=40
+    patchbay device call kitchen self.get_device_status --wait 2m
+    patchbay device call kitchen self.screen.set_theme --args '{"theme":"dark"}'
+    patchbay device call kitchen self.camera.take_photo question="What is there?" --out photo.jpg`
+}
+
+// Run calls the tool.
+func (c *deviceCallCmd) Run(ctx context.Context, sh *shell) error {
+	if err := checkWait(c.Wait); err != nil {
+		return err
+	}
+	given, err := sh.readArguments(c.Set, c.Args)
+	if err != nil {
+		return err
+	}
+	r, err := reachTools(ctx, sh, c.dataFlags, c.serverFlags)
+	if err != nil {
+		return err
+	}
+	var schema json.RawMessage
+	if len(given.set) > 0 {
+		list, err := r.deviceTools(ctx, c.Device, true)
+		if err != nil {
+			return err
+		}
+		// If there is none, the answer says so.
+		if i := slices.IndexFunc(list, func(t api.DeviceTool) bool { return t.Own == c.Tool }); i >= 0 {
+			schema = list[i].Input
+		} else if i := slices.IndexFunc(list, func(t api.DeviceTool) bool { return t.Name == c.Tool }); i >= 0 {
+			schema = list[i].Input
+		}
+	}
+	args, err := toolArguments(schema, given.object, given.set)
+	if err != nil {
+		return err
+	}
+	end, err := r.callDevice(ctx, sh, deviceCall{device: c.Device, tool: c.Tool, args: args, wait: c.Wait})
+	if err != nil {
+		return err
+	}
+	return sh.showCall(end, c.Tool, c.Out)
+}

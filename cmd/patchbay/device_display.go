@@ -1,0 +1,26 @@
+package main
+
+import "context"
+
+type deviceDisplayCmd struct {
+	laterFlag   `embed:""`
+	deviceFlags `embed:""`
+	Text        string `arg:"" help:"What it shows."`
+}
+
+// Help is the command's examples.
+func (deviceDisplayCmd) Help() string {
+	return `Examples:
+
+    patchbay device display kitchen "Dinner is at seven"
+    patchbay device display kitchen "Call your mother" --later`
+}
+
+// Run shows the text.
+func (c *deviceDisplayCmd) Run(ctx context.Context, sh *shell) error {
+	args := map[string]any{"text": c.Text}
+	if c.Later {
+		args["later"] = true
+	}
+	return c.act(ctx, sh, toolShow, args)
+}

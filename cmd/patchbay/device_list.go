@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"patchbay/internal/api"
+	"patchbay/internal/app"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+type deviceListCmd struct {
+	Waiting     bool `help:"Those that show a code and wait for their owner to approve them."`
+	dataFlags   `embed:""`
+	serverFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (deviceListCmd) Help() string {
+	return `Whether devices are awake is known only while a server runs. Codes are never listed: they stand on the device's display. Of a server, only a key with scope admin sees which devices wait; others see how many.
+
+Examples:
+
+    patchbay device list
+    patchbay device list --waiting
+    patchbay device list --json
+    patchbay device list --server https://board.example.org --key $KEY`
+}
+
+// Run lists the devices.
+func (c *deviceListCmd) Run(ctx context.Context, sh *shell) error {
+	r, err := c.remote(sh)
+	if err != nil {
+		return err
+	}
+	if c.Waiting {
+		return c.showWaiting(ctx, sh, r)
+	}
+	if r != nil {
+		list, err := r.devices(ctx)
+		if err != nil {
+			return err
+		}
+		return sh.deviceTable(liveDevices(list))
+	}
+	return c.with(ctx, sh, func(b *app.Base) error {
+		rows, err := localDevices(ctx, sh, b)
+		if err != nil {
+			return err
+		}
+		return sh.deviceTable(rows)
+	})
+}
+
+func liveDevices(list []api.Device) []deviceRow {
+	rows := make([]deviceRow, len(list))
+	for i, d := range list {
+		rows[i] = liveDevice(d)
+	}
+	return rows
+}
+
+// devicesPage is how many devices are read from the database at a time.
+const devicesPage = 1000
+
+// localDevices lists the devices of a data folder, as the server that runs on it
+// sees them if there is one.
+func localDevices(ctx context.Context, sh *shell, b *app.Base) ([]deviceRow, error) {
+	r, err := running(ctx, sh, b.Config)
+	if err != nil {
+		return nil, err
+	}
+	if r != nil {
+		list, err := r.devices(ctx)
+		return liveDevices(list), err
+	}
+	var all []store.Device
+	for after := int64(0); ; after = all[len(all)-1].Number {
+		page, err := b.Store.Devices.Page(ctx, after, devicesPage)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page...)
+		if len(page) < devicesPage {
+			return deviceRows(ctx, b, all)
+		}
+	}
+}
+
+var (
+	sayTransport   = talk.Say{Zh: "连接方式", En: "TRANSPORT"}
+	sayFirmware    = talk.Say{Zh: "固件", En: "FIRMWARE"}
+	sayHeard       = talk.Say{Zh: "最近出现", En: "LAST SEEN"}
+	sayHardware    = talk.Say{Zh: "硬件地址", En: "HARDWARE"}
+	sayArticle     = talk.Say{Zh: "型号", En: "WHAT"}
+	sayAddress     = talk.Say{Zh: "IP 地址", En: "ADDRESS"}
+	sayCodeUntil   = talk.Say{Zh: "验证码有效至", En: "CODE UNTIL"}
+	sayShowsCode   = talk.Say{Zh: "正显示验证码", En: "shows a code"}
+	sayNoDevices   = talk.Say{Zh: "还没有设备。打开设备，它会显示验证码，然后：patchbay device approve 验证码", En: "There are no devices yet. Turn one on; it shows a code. Then: patchbay device approve CODE"}
+	sayNoneWaits   = talk.Say{Zh: "没有设备在显示验证码。", En: "No device shows a code."}
+	sayManyWait    = talk.Say{Zh: "正在显示验证码的设备：%d 台。", En: "Devices that show a code: %d."}
+	sayApproveThem = talk.Say{Zh: "批准一台：patchbay device approve 验证码", En: "Approve one: patchbay device approve CODE"}
+)
+
+func (sh *shell) deviceTable(rows []deviceRow) error {
+	if rows == nil {
+		rows = []deviceRow{}
+	}
+	return sh.result(rows, func() {
+		if len(rows) == 0 {
+			sh.say(sayNoDevices)
+			return
+		}
+		var cells [][]string
+		for _, r := range rows {
+			note := ""
+			if r.Waiting {
+				note = sayShowsCode.In(sh.lang)
+			}
+			cells = append(cells, []string{
+				strconv.FormatInt(r.Number, 10), r.Name, r.OwnerName, r.BotName, transportName(r.Transport), sh.deviceState(r),
+				plain(r.Version), sh.when(r.Seen), note,
+			})
+		}
+		sh.table([]talk.Say{sayID, sayName, sayOwner, sayBot, sayTransport, sayState, sayFirmware, sayHeard, {}}, cells)
+	})
+}
+
+// transportName is a transport as owners write it.
+func transportName(transport string) string {
+	if transport == "" {
+		return api.DefaultTransport
+	}
+	return transport
+}
+
+// showWaiting lists the devices that show a code, of a server if there is one.
+func (c *deviceListCmd) showWaiting(ctx context.Context, sh *shell, r *remote) error {
+	if r != nil {
+		var w api.Waiting
+		if err := r.do(ctx, http.MethodGet, "/api/v1/devices/waiting", nil, &w); err != nil {
+			return err
+		}
+		return sh.waitingTable(w)
+	}
+	return c.with(ctx, sh, func(b *app.Base) error {
+		list, err := b.Store.Devices.Waiting(ctx, time.Now())
+		if err != nil {
+			return err
+		}
+		rows, err := deviceRows(ctx, b, list)
+		if err != nil {
+			return err
+		}
+		w := api.Waiting{Count: len(rows)}
+		for _, row := range rows {
+			w.Devices = append(w.Devices, row.Device)
+		}
+		return sh.waitingTable(w)
+	})
+}
+
+func (sh *shell) waitingTable(w api.Waiting) error {
+	return sh.result(w, func() {
+		switch {
+		case w.Count == 0:
+			sh.say(sayNoneWaits)
+			return
+		case len(w.Devices) == 0: // which ones is not for this key
+			sh.say(sayManyWait, w.Count)
+		default:
+			var cells [][]string
+			for _, d := range w.Devices {
+				cells = append(cells, []string{
+					strconv.FormatInt(d.Number, 10), plain(d.Hardware), plain(d.Article), d.OwnerName, d.Name, d.Address, d.CodeExpires.Local().Format("15:04"),
+				})
+			}
+			sh.table([]talk.Say{sayID, sayHardware, sayArticle, sayOwner, sayName, sayAddress, sayCodeUntil}, cells)
+		}
+		sh.say(sayApproveThem)
+	})
+}

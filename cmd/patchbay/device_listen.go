@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"patchbay/internal/talk"
+)
+
+type deviceListenCmd struct {
+	Out         string `help:"Where to write the sound; without it, standard output." placeholder:"FILE"`
+	deviceFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (deviceListenCmd) Help() string {
+	return `It writes what the device hears, as an Ogg stream of Opus, until Ctrl-C. A board hears only while somebody talks with it. Who may not call the device's tool record may not listen either.
+
+Examples:
+
+    patchbay device listen kitchen --out kitchen.ogg
+    patchbay device listen kitchen | ffplay -nodisp -
+    patchbay device listen kitchen --out kitchen.ogg --json`
+}
+
+var sayListens = talk.Say{Zh: "正在听 %s，按 Ctrl-C 结束；没有人和它说话时没有声音。", En: "Listening to %s until Ctrl-C; nothing comes while nobody talks with it."}
+
+// Run listens until ctx ends, which is no failure, or the device ends it.
+func (c *deviceListenCmd) Run(ctx context.Context, sh *shell) (err error) {
+	if c.Out == "" {
+		if sh.json {
+			return usagef("--json needs --out FILE, since the sound goes to standard output without it")
+		}
+		if _, ok := terminal(sh.stdout); ok {
+			return usagef("sound is nothing for a terminal; give --out FILE, or a pipe: patchbay device listen %s | ffplay -nodisp -", quoteWord(c.Device))
+		}
+	}
+	r, err := reachTools(ctx, sh, c.dataFlags, c.serverFlags)
+	if err != nil {
+		return err
+	}
+	begun := func() { fmt.Fprintln(sh.stderr, sayListens.In(sh.lang, plain(c.Device))) }
+	if c.Out == "" {
+		_, err = r.listen(ctx, c.Device, sh.stdout, begun)
+		return listenEnd(ctx, err)
+	}
+	// Not before the device is heard is a file made, or overwritten.
+	f := &lateFile{name: c.Out}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	n, err := r.listen(ctx, c.Device, f, begun)
+	if err = listenEnd(ctx, err); err != nil {
+		return err
+	}
+	if n == 0 {
+		return fmt.Errorf("nothing was heard, so %s was not written", c.Out)
+	}
+	got := recording{c.Out, "audio/ogg", n}
+	return sh.result(got, func() { sh.say(sayRecorded, got.File, got.MIME, got.Bytes) })
+}
+
+// listenEnd is what an error means for somebody who listens until they have enough.
+func listenEnd(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// lateFile is a file that is made when something is written to it.
+type lateFile struct {
+	name string
+	f    *os.File
+}
+
+func (l *lateFile) Write(b []byte) (n int, err error) {
+	if l.f == nil {
+		// What is said at home is for its owner alone.
+		if l.f, err = os.OpenFile(l.name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600); err != nil {
+			return 0, err
+		}
+	}
+	return l.f.Write(b)
+}
+
+func (l *lateFile) Close() error {
+	if l.f == nil {
+		return nil
+	}
+	return l.f.Close()
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+type devicePlayCmd struct {
+	Text        string `help:"What the device shows meanwhile." placeholder:"TEXT"`
+	laterFlag   `embed:""`
+	deviceFlags `embed:""`
+	Source      string `arg:"" name:"file|url" help:"An Ogg-Opus or WAV file of 2 MiB at most, or an http or https address of one."`
+}
+
+// laterFlag says what becomes of something for a device that is asleep.
+type laterFlag struct {
+	Later bool `help:"If the device is asleep, keep it until the device wakes."`
+}
+
+// Help is the command's examples.
+func (devicePlayCmd) Help() string {
+	return `Files can be made with: ffmpeg -i song.mp3 -ac 1 -c:a libopus song.ogg
+
+Examples:
+
+    patchbay device play kitchen bell.ogg
+    patchbay device play kitchen https://example.org/news.ogg --text "The news"
+    patchbay device play 3 https://example.org/reminder.wav --later`
+}
+
+// maxPlayed is how large a file may be that is sent along with a call, in bytes. It
+// protects the call, which has a limit of 4 MiB, from what it would be refused for.
+const maxPlayed = 2 << 20
+
+// Run plays the sound.
+func (c *devicePlayCmd) Run(ctx context.Context, sh *shell) error {
+	args := map[string]any{}
+	if strings.HasPrefix(c.Source, "http://") || strings.HasPrefix(c.Source, "https://") {
+		args["url"] = c.Source
+	} else {
+		sound, err := readSound(c.Source)
+		if err != nil {
+			return err
+		}
+		args["sound"] = sound // in base64, as JSON has it
+	}
+	if c.Text != "" {
+		args["text"] = c.Text
+	}
+	if c.Later {
+		args["later"] = true
+	}
+	return c.act(ctx, sh, toolPlay, args)
+}
+
+// readSound reads a file that devices can play.
+func readSound(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	sound, err := io.ReadAll(io.LimitReader(f, maxPlayed+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case !bytes.HasPrefix(sound, []byte("OggS")) && !(bytes.HasPrefix(sound, []byte("RIFF")) && len(sound) >= 12 && string(sound[8:12]) == "WAVE"):
+		return nil, fmt.Errorf("%s is neither an Ogg nor a WAV file; make one with: ffmpeg -i %s -ac 1 -c:a libopus sound.ogg", name, quoteWord(name))
+	case len(sound) > maxPlayed:
+		return nil, fmt.Errorf("%s is larger than %d MiB; let the device play it from an address", name, maxPlayed>>20)
+	}
+	return sound, nil
+}

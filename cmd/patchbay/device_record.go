@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"time"
+
+	"patchbay/internal/api"
+	"patchbay/internal/talk"
+	"patchbay/internal/tool"
+)
+
+type deviceRecordCmd struct {
+	Out         string        `help:"Where to write the sound." placeholder:"FILE" required:""`
+	Seconds     int           `help:"How long to record, from when somebody talks with the device; 10 if it is left out." default:"10" placeholder:"N"`
+	Wait        time.Duration `help:"How long to wait for that; without it, a minute." placeholder:"TIME"`
+	deviceFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (deviceRecordCmd) Help() string {
+	return `A board hears only while somebody talks with it, so that is waited for. The sound is written as an Ogg file of Opus, which players and browsers play.
+
+Examples:
+
+    patchbay device record kitchen --out kitchen.ogg
+    patchbay device record kitchen --out kitchen.ogg --seconds 30 --wait 2m`
+}
+
+// recording is a sound that was written.
+type recording struct {
+	File  string `json:"file"`
+	MIME  string `json:"mimeType,omitempty"`
+	Bytes int64  `json:"bytes"`
+}
+
+var sayRecorded = talk.Say{Zh: "%s：%s，%d 字节", En: "%s: %s, %d bytes"}
+
+// Run records.
+func (c *deviceRecordCmd) Run(ctx context.Context, sh *shell) error {
+	if c.Seconds < 1 {
+		return usagef("--seconds is %d; it has to be 1 at least", c.Seconds)
+	}
+	if err := checkWait(c.Wait); err != nil {
+		return err
+	}
+	r, err := reachTools(ctx, sh, c.dataFlags, c.serverFlags)
+	if err != nil {
+		return err
+	}
+	end, err := c.record(ctx, sh, r)
+	if err != nil {
+		return err
+	}
+	blocks, err := callContent(end)
+	if err != nil {
+		return err
+	}
+	if end.Result.IsError {
+		return fmt.Errorf("%s says that it failed: %s", toolRecord, plain(end.Result.Words()))
+	}
+	i := slices.IndexFunc(blocks, func(b content) bool { return b.Type == "audio" && len(b.Data) > 0 })
+	if i < 0 {
+		return errors.New("the device recorded no sound: " + plain(end.Result.Words()))
+	}
+	if err := os.WriteFile(c.Out, blocks[i].Data, 0o600); err != nil {
+		return err
+	}
+	got := recording{c.Out, blocks[i].MIME, int64(len(blocks[i].Data))}
+	return sh.result(got, func() { sh.say(sayRecorded, got.File, label("audio", got.MIME), got.Bytes) })
+}
+
+// recordWait is how long the tool waits at most for somebody to talk, in one call.
+const recordWait = 4 * time.Minute
+
+// record calls the tool until somebody talks with the device, or the time is over.
+func (c *deviceRecordCmd) record(ctx context.Context, sh *shell, r *remote) (end api.ToolLine, err error) {
+	call := deviceCall{device: c.Device, tool: toolRecord, wait: c.Wait}
+	if c.Wait > 0 {
+		d, err := r.device(ctx, c.Device)
+		if err != nil {
+			return end, err
+		}
+		if !d.Online {
+			sh.tellAsleep(call)
+		}
+	}
+	until := time.Now().Add(c.Wait)
+	for {
+		args := map[string]any{"seconds": c.Seconds}
+		if c.Wait > 0 {
+			args["wait"] = int(math.Ceil(max(0, min(time.Until(until), recordWait)).Seconds()))
+		}
+		if call.args, err = json.Marshal(args); err != nil {
+			return end, err
+		}
+		if end, err = r.callDeviceOnce(ctx, sh, call); err != nil || end.Code != tool.Offline || time.Until(until) < wakeEvery {
+			return end, err
+		}
+		select {
+		case <-time.After(wakeEvery): // it may not wait at all, being unknown to the server yet
+		case <-ctx.Done():
+			return end, ctx.Err()
+		}
+	}
+}

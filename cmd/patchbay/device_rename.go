@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+
+	"patchbay/internal/api"
+	"patchbay/internal/app"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+type deviceRenameCmd struct {
+	deviceFlags `embed:""`
+	Name        string `arg:"" help:"The new name."`
+}
+
+// Help is the command's examples.
+func (deviceRenameCmd) Help() string {
+	return `The names of its tools change with it.
+
+Examples:
+
+    patchbay device rename 3 kitchen
+    patchbay device rename kitchen "living room"`
+}
+
+var sayRenamed = talk.Say{Zh: "设备 %d 现在叫 %s。", En: "Device %d is called %s now."}
+
+// Run renames the device.
+func (c *deviceRenameCmd) Run(ctx context.Context, sh *shell) error {
+	return c.change(ctx, sh, api.DeviceChange{Name: &c.Name},
+		func(b *app.Base, d store.Device) error { return b.Accounts.RenameDevice(ctx, d.Number, c.Name) },
+		func(r deviceRow) { sh.say(sayRenamed, r.Number, r.Name) })
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"patchbay/internal/api"
+	"patchbay/internal/app"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+type deviceSetCmd struct {
+	deviceFlags `embed:""`
+	Set         []string `arg:"" name:"k=v" help:"transport=websocket, transport=mqtt, or transport=default, which is what the server chooses."`
+}
+
+// Help is the command's examples.
+func (deviceSetCmd) Help() string {
+	return `A device connects by the transport that it is given when it is turned on the next time.
+
+Examples:
+
+    patchbay device set kitchen transport=mqtt
+    patchbay device set kitchen transport=default`
+}
+
+var sayDeviceSet = talk.Say{Zh: "设备 %d（%s）下次开机后的连接方式：%s。", En: "Device %d (%s) connects by this when it is turned on the next time: %s."}
+
+// Run changes the device.
+func (c *deviceSetCmd) Run(ctx context.Context, sh *shell) error {
+	set, err := sh.pairs(c.Set)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		if name != "transport" {
+			return usagef("a device has no setting %q; there is transport", name)
+		}
+	}
+	transport, err := api.ParseTransport(set["transport"])
+	if err != nil {
+		return usageError{err}
+	}
+	chosen := transportName(transport)
+	return c.change(ctx, sh, api.DeviceChange{Transport: &chosen},
+		func(b *app.Base, d store.Device) error { return b.Store.Devices.SetTransport(ctx, d.Number, transport) },
+		func(r deviceRow) { sh.say(sayDeviceSet, r.Number, r.Name, chosen) })
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"patchbay/internal/app"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+	"patchbay/internal/tool"
+)
+
+type deviceShowCmd struct {
+	deviceFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (deviceShowCmd) Help() string {
+	return `While a server runs, the device is asked how it is (its tool status).
+
+Examples:
+
+    patchbay device show kitchen
+    patchbay device show aa:bb:cc:dd:ee:ff --json`
+}
+
+// deviceView is everything about a device.
+type deviceView struct {
+	deviceRow
+	// Status is what its tool status says, if it could be asked.
+	Status json.RawMessage `json:"status,omitempty"`
+	// Trouble is why it could not, if it is awake.
+	Trouble string `json:"trouble,omitempty"`
+}
+
+// The tools that every device has beside its own.
+const (
+	toolStatus = "status"
+	toolShow   = "show"
+	toolAlert  = "alert"
+	toolPlay   = "play"
+	toolStop   = "stop"
+	toolRecord = "record"
+	toolReboot = "reboot"
+)
+
+// Run shows the device.
+func (c *deviceShowCmd) Run(ctx context.Context, sh *shell) error {
+	var v deviceView
+	err := c.found(ctx, sh, func(r *remote) (err error) {
+		v, err = r.viewDevice(ctx, sh, c.Device)
+		return err
+	}, func(b *app.Base, d store.Device) error {
+		r, err := running(ctx, sh, b.Config)
+		if err != nil {
+			return err
+		}
+		if r != nil {
+			v, err = r.viewDevice(ctx, sh, c.Device)
+			return err
+		}
+		rows, err := deviceRows(ctx, b, []store.Device{d})
+		if err == nil {
+			v.deviceRow = rows[0]
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return sh.result(v, func() { sh.showDevice(v) })
+}
+
+// viewDevice asks a server about a device, and the device itself how it is.
+func (r *remote) viewDevice(ctx context.Context, sh *shell, ref string) (v deviceView, err error) {
+	d, err := r.device(ctx, ref)
+	if err != nil {
+		return v, err
+	}
+	v.deviceRow = liveDevice(d)
+	limited, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	end, err := r.callDevice(limited, sh, deviceCall{device: ref, tool: toolStatus})
+	switch {
+	case ctx.Err() != nil:
+		return v, ctx.Err()
+	case err != nil:
+		v.Trouble = err.Error()
+	case end.Code == tool.Offline: // which Online says
+	case end.Error != "":
+		v.Trouble = toolError(end).Error()
+	case end.Result != nil && end.Result.IsError:
+		v.Trouble = end.Result.Words()
+	case end.Result != nil:
+		v.Status = end.Result.Structured
+		if len(v.Status) == 0 {
+			v.Status, err = json.Marshal(end.Result.Words())
+		}
+		return v, err
+	}
+	return v, nil
+}
+
+var (
+	sayHeadDevice  = talk.Say{Zh: "设备 %d：%s（%s，%s）", En: "Device %d: %s (%s, %s)"}
+	sayItsOwner    = talk.Say{Zh: "主人", En: "owner"}
+	sayItsBot      = talk.Say{Zh: "机器人", En: "bot"}
+	sayItsHardware = talk.Say{Zh: "硬件地址", En: "hardware"}
+	sayItsArticle  = talk.Say{Zh: "型号", En: "what"}
+	sayItsFamily   = talk.Say{Zh: "固件系列", En: "family"}
+	sayItsFirmware = talk.Say{Zh: "固件版本", En: "firmware"}
+	sayItsLanguage = talk.Say{Zh: "语言", En: "language"}
+	sayItsWay      = talk.Say{Zh: "连接方式", En: "transport"}
+	sayItsAddress  = talk.Say{Zh: "IP 地址", En: "address"}
+	sayItsApproval = talk.Say{Zh: "批准于", En: "approved"}
+	sayItsLast     = talk.Say{Zh: "最近出现", En: "last seen"}
+	sayHeadStatus  = talk.Say{Zh: "\n状态", En: "\nStatus"}
+	sayClaimed     = talk.Say{
+		Zh: "有设备以它的硬件地址出现，正显示验证码：它被抹除过，或另有设备冒充它。如果是你做的：patchbay device approve 验证码",
+		En: "Something with its hardware address shows a code: it was erased, or something pretends to be it. If it was you: patchbay device approve CODE",
+	}
+)
+
+func (sh *shell) showDevice(v deviceView) {
+	sh.say(sayHeadDevice, v.Number, v.Name, v.Kind, sh.deviceState(v.deviceRow))
+	if v.Waiting {
+		sh.say(sayClaimed)
+	}
+	var rows [][]string
+	for _, line := range []struct {
+		name  talk.Say
+		value string
+	}{
+		{sayItsOwner, v.OwnerName}, {sayItsBot, v.BotName}, {sayItsHardware, v.Hardware}, {sayItsArticle, v.Article}, {sayItsFamily, v.Family},
+		{sayItsFirmware, v.Version}, {sayItsLanguage, v.Language}, {sayItsWay, transportName(v.Transport)}, {sayItsAddress, v.Address},
+		{sayItsApproval, sh.when(v.Approved)}, {sayItsLast, sh.when(v.Seen)},
+	} {
+		if line.value != "" {
+			rows = append(rows, []string{line.name.In(sh.lang), plain(line.value)})
+		}
+	}
+	sh.grid("  ", rows)
+	sh.showStatus(v)
+}
+
+// showStatus prints what a device says of itself, one line for each thing.
+func (sh *shell) showStatus(v deviceView) {
+	if v.Trouble != "" {
+		sh.printf("%s\n", plain(oneLine(v.Trouble)))
+	}
+	if len(v.Status) == 0 {
+		return
+	}
+	sh.say(sayHeadStatus)
+	sh.fields("", v.Status, 0)
+}
+
+// maxDepth is how deep what a device says is taken apart; what is deeper stays JSON.
+const maxDepth = 3
+
+// fields prints JSON as lines such as "name.inner = value".
+func (sh *shell) fields(name string, value json.RawMessage, depth int) {
+	var inner map[string]json.RawMessage
+	switch {
+	case depth < maxDepth && json.Unmarshal(value, &inner) == nil && len(inner) > 0:
+		for _, key := range slices.Sorted(maps.Keys(inner)) {
+			path := key
+			if name != "" {
+				path = name + "." + key
+			}
+			sh.fields(path, inner[key], depth+1)
+		}
+	case name == "":
+		sh.printf("  %s\n", plain(plainJSON(value)))
+	default:
+		sh.printf("  %s = %s\n", plain(name), plain(plainJSON(value)))
+	}
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+
+	"patchbay/internal/api"
+	"patchbay/internal/talk"
+)
+
+type deviceToolsCmd struct {
+	Schemas     bool `help:"Also what arguments they take, as JSON Schemas."`
+	deviceFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (deviceToolsCmd) Help() string {
+	return `These are the device's own tools, such as self.audio_speaker.set_volume, and those that every device has. Programs call them by the longer names in the last column; so do the rules of: patchbay tool allow, patchbay tool deny.
+
+Examples:
+
+    patchbay device tools kitchen
+    patchbay device tools kitchen --schemas
+    patchbay device tools kitchen --json`
+}
+
+var (
+	sayFullName      = talk.Say{Zh: "对程序的名称", En: "FOR PROGRAMS"}
+	sayNoDeviceTools = talk.Say{Zh: "还不知道它有哪些工具：它还没有连接过。", En: "No tools of it are known: it has not connected yet."}
+)
+
+// Run lists the device's tools.
+func (c *deviceToolsCmd) Run(ctx context.Context, sh *shell) error {
+	r, err := reachTools(ctx, sh, c.dataFlags, c.serverFlags)
+	if err != nil {
+		return err
+	}
+	list, err := r.deviceTools(ctx, c.Device, c.Schemas)
+	if err != nil {
+		return err
+	}
+	if list == nil {
+		list = []api.DeviceTool{}
+	}
+	return sh.result(list, func() {
+		switch {
+		case len(list) == 0:
+			sh.say(sayNoDeviceTools)
+		case c.Schemas:
+			for i, t := range list {
+				if i > 0 {
+					sh.printf("\n")
+				}
+				sh.say(sayHeadTool, plain(t.Own), sh.toolState(t.State), provider(t.Tool))
+				sh.aboutTool(&t.Tool)
+			}
+		default:
+			sh.deviceToolTable(list)
+		}
+	})
+}
+
+func (sh *shell) deviceToolTable(list []api.DeviceTool) {
+	var rows [][]string
+	for _, t := range list {
+		what := t.Title
+		if what == "" {
+			what = t.Description
+		}
+		rows = append(rows, []string{plain(t.Own), sh.toolState(t.State), short(what, whatWidth), t.Name})
+	}
+	sh.table([]talk.Say{sayTool, sayState, sayWhat, sayFullName}, rows)
+}

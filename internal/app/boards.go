@@ -1,0 +1,275 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"patchbay/internal/account"
+	"patchbay/internal/board"
+	"patchbay/internal/bus"
+	"patchbay/internal/config"
+	"patchbay/internal/observe"
+	"patchbay/internal/plug/xiaozhi"
+	"patchbay/internal/plug/xiaozhi/mqtt"
+	"patchbay/internal/plug/xiaozhi/udp"
+	"patchbay/internal/plug/xiaozhi/wire"
+	"patchbay/internal/talk"
+	"patchbay/internal/voice/opus"
+)
+
+const (
+	// hereSubject tells instances which one a board is connected to.
+	hereSubject = "pb.xiaozhi.here"
+	// mqttSpread is over how long boards are sent away by a server that stops, so that
+	// they do not all come back at once.
+	mqttSpread = 2 * time.Second
+	// boardsFresh is how often an instance looks whether boards were approved, changed
+	// or removed, by the command line or on another instance.
+	boardsFresh = time.Second
+)
+
+// voiceBoards is everything that voice boards connect to.
+type voiceBoards struct {
+	home     *xiaozhi.Discovery
+	boards   *xiaozhi.Boards
+	photos   *xiaozhi.Photos
+	encoders *opus.Encoders
+	audio    *udp.Server  // nil: no UDP
+	mqtt     *mqtt.Server // nil: no MQTT
+	plain    net.Listener // of MQTT; nil: none
+	secure   net.Listener
+	tls      *tls.Config
+	base     *Base
+	log      *slog.Logger
+	stopped  sync.Once
+}
+
+// boardsOn makes it all, and opens its ports.
+func boardsOn(ctx context.Context, hub *board.Board, b *Base, messages *bus.Bus, log *slog.Logger, reg prometheus.Registerer,
+	guard *account.Guard, addresses observe.Addresses, dial func(context.Context, string, string) (net.Conn, error), http_ net.Listener, demo bool,
+) (v *voiceBoards, err error) {
+	c := b.Config
+	v = &voiceBoards{base: b, log: log, encoders: opus.NewEncoders(encodersAtOnce)}
+	defer func() {
+		if err != nil {
+			v.Close()
+		}
+	}()
+	if err := v.listen(c, reg); err != nil {
+		return nil, err
+	}
+	o := xiaozhi.Options{
+		Accounts: b.Accounts, Store: b.Store, Hub: hub, Logger: log, Registerer: reg, Guard: guard, Address: addresses.Of, Lang: talk.Lang(c.Lang),
+		Encoders: v.encoders, Audio: v.audio, PublicURL: c.PublicURL, Secure: c.TLS.Cert != "",
+		Silence: c.XiaoZhi.Silence, Linger: c.XiaoZhi.Linger, Sockets: c.XiaoZhi.Sockets, WakeWords: c.XiaoZhi.WakeWords,
+		Fetch: fetchSound(dial),
+	}
+	if a, ok := http_.Addr().(*net.TCPAddr); ok {
+		o.Port = strconv.Itoa(a.Port)
+	}
+	if c.XiaoZhi.Voice == "repeat" {
+		o.Voice = xiaozhi.Repeat{}
+	}
+	if !messages.Alone() {
+		o.Claim = func(number int64) { claimBoard(messages, number, log) }
+	}
+	if v.boards, err = xiaozhi.NewBoards(o); err != nil {
+		return nil, err
+	}
+	if !messages.Alone() {
+		if err := hearClaims(messages, v.boards); err != nil {
+			return nil, err
+		}
+	}
+	v.photos = xiaozhi.NewPhotos(xiaozhi.PhotosOptions{
+		Accounts: b.Accounts, Logger: log, Registerer: reg, Address: addresses.Of, Guard: guard, Taken: v.boards.Taken, Lang: talk.Lang(c.Lang),
+	})
+	if err := v.discovery(ctx, c, reg, addresses, demo); err != nil {
+		return nil, err
+	}
+	if v.plain != nil || v.secure != nil {
+		v.mqtt = mqtt.New(mqtt.Options{
+			Auth: v.boards.AdmitMQTT, Connected: func(conn *mqtt.Conn) mqtt.Session { return v.boards.ConnectedMQTT(conn) },
+			MaxConns: c.XiaoZhi.Boards, Spread: mqttSpread, Logger: log, Registerer: reg,
+		})
+	}
+	return v, v.boards.Refresh(ctx)
+}
+
+// encodersAtOnce bounds how many sounds are encoded at a time; each takes half a
+// percent of a processor, and 128 KB.
+const encodersAtOnce = 64
+
+// listen opens the ports for MQTT and sound.
+func (v *voiceBoards) listen(c *config.Config, reg prometheus.Registerer) (err error) {
+	x := c.XiaoZhi
+	if x.MQTT != "" {
+		if v.plain, err = net.Listen("tcp", x.MQTT); err != nil {
+			return fmt.Errorf("listen for boards on MQTT (xiaozhi.mqtt): %w", err)
+		}
+	}
+	if x.MQTTTLS != "" {
+		if c.TLS.Cert == "" {
+			return errors.New("xiaozhi.mqtt_tls needs a certificate; set tls.cert and tls.key")
+		}
+		pair, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key)
+		if err != nil {
+			return err
+		}
+		v.tls = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+		if v.secure, err = net.Listen("tcp", x.MQTTTLS); err != nil {
+			return fmt.Errorf("listen for boards on MQTT (xiaozhi.mqtt_tls): %w", err)
+		}
+	}
+	if x.Audio != "" {
+		v.audio, err = udp.Listen(x.Audio, udp.Options{PublicHost: x.AudioHost, PublicPort: x.AudioPort, Logger: v.log, Registerer: reg})
+		if err != nil {
+			return fmt.Errorf("listen for the sound of boards (xiaozhi.audio): %w", err)
+		}
+	}
+	return nil
+}
+
+// discovery makes what boards call at home.
+func (v *voiceBoards) discovery(ctx context.Context, c *config.Config, reg prometheus.Registerer, addresses observe.Addresses, demo bool) (err error) {
+	x := c.XiaoZhi
+	o := xiaozhi.DiscoveryOptions{
+		Accounts: v.base.Accounts, Logger: v.log, Registerer: reg, PublicURL: c.PublicURL, Lang: talk.Lang(c.Lang),
+		Transport: x.Transport, Framing: wire.Framing(x.Framing), MQTT: v.endpoint(x.Broker), Keepalive: x.Keepalive,
+		FirmwareFolder: x.Firmware, Address: addresses.Of,
+	}
+	if x.Zone != "" {
+		if o.Zone, err = time.LoadLocation(x.Zone); err != nil {
+			return fmt.Errorf("xiaozhi.time_zone: %w", err)
+		}
+	}
+	if demo {
+		p, err := v.base.Store.People.ByName(ctx, DemoPerson)
+		if err != nil {
+			return err
+		}
+		o.Auto, o.AutoBot = p.ID, 1
+	}
+	v.home, err = xiaozhi.NewDiscovery(o)
+	return err
+}
+
+// endpoint is where boards are told the MQTT server is: at the port that was opened,
+// of whatever host they came to.
+func (v *voiceBoards) endpoint(told string) string {
+	l := v.plain
+	if v.secure != nil {
+		l = v.secure
+	}
+	if told != "" || l == nil {
+		return told
+	}
+	return ":" + strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+// Run serves boards until ctx ends.
+func (v *voiceBoards) Run(ctx context.Context) error {
+	running, ctx := errgroup.WithContext(ctx)
+	running.Go(func() error { return v.keepFresh(ctx) })
+	if v.plain != nil {
+		running.Go(func() error { return v.mqtt.Serve(ctx, v.plain, nil) })
+	}
+	if v.secure != nil {
+		running.Go(func() error { return v.mqtt.Serve(ctx, v.secure, v.tls) })
+	}
+	return running.Wait()
+}
+
+// keepFresh plugs in what was approved, and out what was removed.
+func (v *voiceBoards) keepFresh(ctx context.Context) error {
+	tick := time.NewTicker(boardsFresh)
+	defer tick.Stop()
+	known := int64(-1)
+	for {
+		version, err := v.base.Store.DevicesVersion(ctx)
+		if err == nil && version != known {
+			if err = v.boards.Refresh(ctx); err == nil {
+				known = version
+			}
+		}
+		if err != nil && ctx.Err() == nil {
+			v.log.Warn("whether boards have changed could not be found out", "error", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Drain ends conversations and connections.
+func (v *voiceBoards) Drain(ctx context.Context) {
+	v.boards.Drain(ctx)
+	if v.mqtt != nil {
+		v.mqtt.Shutdown(ctx) //nolint:errcheck // what is left ends with the process
+	}
+}
+
+// Close ends everything at once.
+func (v *voiceBoards) Close() {
+	v.stopped.Do(func() {
+		for _, l := range []net.Listener{v.plain, v.secure} {
+			if l != nil {
+				l.Close() //nolint:errcheck // whoever served it has closed it
+			}
+		}
+		if v.boards != nil {
+			v.boards.Close()
+		}
+		if v.audio != nil {
+			v.audio.Close()
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		v.encoders.Close(ctx) //nolint:errcheck // what is in use ends with the process
+	})
+}
+
+// claimBoard tells other instances that a board is connected here.
+func claimBoard(messages *bus.Bus, number int64, log *slog.Logger) {
+	if err := messages.Publish(hereSubject, []byte(messages.Instance+" "+strconv.FormatInt(number, 10))); err != nil {
+		log.Warn("other instances were not told of a board", "device", number, "error", err)
+	}
+}
+
+// hearClaims lets go of boards that have connected to another instance.
+func hearClaims(messages *bus.Bus, boards *xiaozhi.Boards) error {
+	_, err := messages.Subscribe(hereSubject, func(m *nats.Msg) {
+		instance, text, _ := strings.Cut(string(m.Data), " ")
+		if number, err := strconv.ParseInt(text, 10, 64); err == nil && instance != messages.Instance {
+			boards.Elsewhere(number)
+		}
+	})
+	return err
+}
+
+// fetchSound opens sounds at addresses that came from outside, by the guarded way.
+func fetchSound(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string) (*http.Response, error) {
+	client := &http.Client{Transport: &http.Transport{DialContext: dial, ResponseHeaderTimeout: 15 * time.Second}}
+	return func(ctx context.Context, url string) (*http.Response, error) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return nil, err
+		}
+		return client.Do(r)
+	}
+}

@@ -1,0 +1,375 @@
+package board_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"patchbay/internal/board"
+	"patchbay/internal/board/boardtest"
+	"patchbay/internal/bus/bustest"
+	"patchbay/internal/store"
+	"patchbay/internal/tool"
+)
+
+// deviceTools are as many as a voice board has, with schemas of their own.
+func deviceTools() []tool.Tool {
+	var tools []tool.Tool
+	for i := range 14 {
+		tools = append(tools, tool.Tool{
+			Name:        fmt.Sprintf("self.audio_speaker.set_%d", i),
+			Description: fmt.Sprintf("Set the volume of the audio speaker, way %d. If the current volume is not known, call self.get_device_status first.", i),
+			Input:       json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{"volume":{"type":"integer","minimum":%d,"maximum":100}},"required":["volume"]}`, i)),
+		})
+	}
+	return tools
+}
+
+// live is how many bytes are in use when all garbage is gone.
+func live() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// BenchmarkTenThousandOutlets plugs in devices of five thousand people, while
+// somebody looks at the tools of one of them after every change.
+func BenchmarkTenThousandOutlets(b *testing.B) {
+	const outlets, people = 10_000, 5_000
+	tools := deviceTools()
+	r := boardtest.New(b, boardtest.Options{})
+	changes, forget := r.Board.Watch()
+	defer forget()
+	for b.Loop() {
+		stop, stopped := make(chan struct{}), make(chan struct{})
+		views := 0
+		go func() {
+			defer close(stopped)
+			for {
+				select {
+				case <-changes:
+					if _, err := r.Board.View("person-0", ""); err != nil {
+						b.Error(err)
+					}
+					views++
+				case <-stop:
+					return
+				}
+			}
+		}()
+		b.StopTimer()
+		before := live()
+		b.StartTimer()
+		began := time.Now()
+		sockets := make([]*board.Socket, outlets)
+		for i := range sockets {
+			s, err := r.Board.Plug(board.Outlet{
+				ID: fmt.Sprintf("board:%d", i), Owner: fmt.Sprintf("person-%d", i%people), Slug: fmt.Sprintf("board-%d", i), Kind: "xiaozhi", Title: fmt.Sprintf("Board %d", i),
+			}, says)
+			if err != nil {
+				b.Fatal(err)
+			}
+			s.Offer(tools)
+			sockets[i] = s
+		}
+		took := time.Since(began)
+		b.StopTimer()
+		close(stop)
+		<-stopped
+		if v, err := r.Board.View("person-0", ""); err != nil || len(v.Tools) != 2*len(tools) {
+			b.Fatalf("%d tools, %v", len(v.Tools), err)
+		}
+		b.ReportMetric(float64(live()-before)/outlets, "B/outlet")
+		b.ReportMetric(float64(took.Milliseconds()), "ms")
+		b.ReportMetric(float64(views), "views")
+		for _, s := range sockets {
+			s.Unplug()
+		}
+		b.StartTimer()
+	}
+}
+
+// Devices that nobody looks at cost little, however many there are.
+func TestAnOutletIsLight(t *testing.T) {
+	const outlets, most = 1000, 3 << 10
+	r := boardtest.New(t, boardtest.Options{})
+	tools := deviceTools()
+	before := live()
+	for i := range outlets {
+		plug(t, r.Board, board.Outlet{ID: fmt.Sprint("board:", i), Owner: fmt.Sprint("person-", i), Slug: "kitchen", Kind: "xiaozhi", Title: fmt.Sprint("Board ", i)}, says, tools...)
+	}
+	if each := int(live()-before) / outlets; each > most {
+		t.Errorf("an outlet takes %d bytes, more than %d", each, most)
+	}
+	runtime.KeepAlive(tools)
+	if _, held, offered := r.Board.Plugged("board:999"); held || len(offered) != len(tools) {
+		t.Errorf("%d tools, held: %t", len(offered), held)
+	}
+}
+
+// A view is kept until something changes that its person sees.
+func TestViewsAreKept(t *testing.T) {
+	r := boardtest.New(t, boardtest.Options{})
+	mine := plug(t, r.Board, board.Outlet{ID: "a", Slug: "lamp", Kind: "k", Owner: r.Person.ID}, says, tool.Tool{Name: "on", Input: json.RawMessage(`{}`)})
+	theirs := plug(t, r.Board, board.Outlet{ID: "b", Slug: "lamp", Kind: "k", Owner: "somebody else"}, says, tool.Tool{Name: "on"})
+	all := plug(t, r.Board, board.Outlet{ID: "c", Slug: "door", Kind: "k"}, says, tool.Tool{Name: "open"})
+	look := func() *board.View {
+		t.Helper()
+		v, err := r.Board.View(r.Person.ID, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	changes, forget := r.Board.Watch()
+	defer forget()
+	for _, c := range []struct {
+		name          string
+		do            func()
+		wakes, anew   bool
+		offered, told string // what is offered then, and whether lists and prints differ
+	}{
+		{"the same again", func() { mine.Offer([]tool.Tool{{Name: "on", Input: json.RawMessage(`{}`)}}) }, false, false, "door_open lamp_on", "same"},
+		{"somebody else's", func() { theirs.Offer([]tool.Tool{{Name: "off"}}) }, true, false, "door_open lamp_on", "same"},
+		{"somebody else's new name", func() { rename(t, theirs, "light", "") }, true, false, "door_open lamp_on", "same"},
+		{"a description", func() { mine.Offer([]tool.Tool{{Name: "on", Description: "more", Input: json.RawMessage(`{}`)}}) }, true, true, "door_open lamp_on", "other"},
+		{"whether it is held", func() { mine.Hold(true) }, true, true, "door_open lamp_on", "same"},
+		{"its name", func() { rename(t, mine, "light", "The light") }, true, true, "door_open light_on", "other"},
+		{"its title", func() { rename(t, mine, "light", "Light") }, true, true, "door_open light_on", "same"},
+		{"everybody's", func() { all.Offer(nil) }, true, true, "light_on", "other"},
+		{"unplugged", mine.Unplug, true, true, "", "other"},
+	} {
+		before := look()
+		c.do()
+		woken := false
+		select {
+		case <-changes:
+			woken = true
+		default:
+		}
+		after := look()
+		if woken != c.wakes || (after != before) != c.anew || names(after) != c.offered || (after.Print == before.Print) != (c.told == "same") {
+			t.Errorf("%s: watchers woken %t, a new view %t, tools %q, the same print %t", c.name, woken, after != before, names(after), after.Print == before.Print)
+		}
+	}
+}
+
+func rename(t *testing.T, s *board.Socket, slug, title string) {
+	t.Helper()
+	if err := s.Rename(slug, title); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Slugs that are in use cannot be taken, and are free again afterwards.
+func TestRename(t *testing.T) {
+	r := boardtest.New(t, boardtest.Options{})
+	a := plug(t, r.Board, board.Outlet{ID: "a", Slug: "lamp", Kind: "k", Title: "Lamp", Owner: r.Person.ID}, says, tool.Tool{Name: "on"})
+	b := plug(t, r.Board, board.Outlet{ID: "b", Slug: "door", Kind: "k", Owner: r.Person.ID}, says, tool.Tool{Name: "open"})
+	plug(t, r.Board, board.Outlet{ID: "c", Slug: "fan", Kind: "k"}, says)
+	all := plug(t, r.Board, board.Outlet{ID: "d", Slug: "all", Kind: "k"}, says)
+	plug(t, r.Board, board.Outlet{ID: "e", Slug: "theirs", Kind: "k", Owner: "somebody else"}, says)
+	for _, c := range []struct {
+		socket *board.Socket
+		slug   string
+		taken  bool
+	}{
+		{b, "lamp", true}, {b, "fan", true}, {all, "theirs", true}, {all, "lamp", true},
+		{b, "theirs", false}, {b, "door", false}, {all, "all", false}, {all, "", false},
+	} {
+		if err := c.socket.Rename(c.slug, "x"); errors.Is(err, board.ErrPlugged) != c.taken || err != nil && !c.taken {
+			t.Errorf("%q: %v, taken: %t", c.slug, err, c.taken)
+		}
+	}
+	if err := a.Rename("Not a slug", "x"); err == nil {
+		t.Error("what cannot begin names is taken")
+	}
+	if o, _, tools := r.Board.Plugged("a"); o.Slug != "lamp" || o.Title != "Lamp" || len(tools) != 1 || tools[0].Name != "lamp_on" {
+		t.Errorf("after a refusal it is %+v", o)
+	}
+	rename(t, a, "light", "Light")
+	if o, _, tools := r.Board.Plugged("a"); o.Slug != "light" || o.Title != "Light" || len(tools) != 1 || tools[0].Name != "light_on" || tools[0].Outlet() != o {
+		t.Errorf("it is %+v", o)
+	}
+	if res, err := r.Board.Call(t.Context(), access(r, ""), "light_on", &tool.Call{}); err != nil || res.Words() != "on" {
+		t.Errorf("%v, %v", res, err)
+	}
+	if _, err := r.Board.Call(t.Context(), access(r, ""), "lamp_on", &tool.Call{}); code(err) != tool.Unknown {
+		t.Errorf("by its old name: %v", err)
+	}
+	rename(t, b, "lamp", "")
+	a.Unplug()
+	rename(t, b, "light", "")
+	if err := a.Rename("lamp", ""); err == nil {
+		t.Error("what is not plugged in has a new name")
+	}
+	if o, held, tools := r.Board.Plugged("a"); o != (board.Outlet{}) || held || tools != nil {
+		t.Errorf("what is not plugged in is %+v", o)
+	}
+}
+
+// pair is two boards on one bus.
+func pair(t *testing.T) (near, far *boardtest.Rig) {
+	t.Helper()
+	url, folder := bustest.Cluster(t, 1), t.TempDir()
+	near = boardtest.New(t, boardtest.Options{DB: store.Options{Folder: folder}, BusURL: url, Name: "near"})
+	far = boardtest.New(t, boardtest.Options{DB: store.Options{Folder: folder}, BusURL: url, Name: "far"})
+	return near, far
+}
+
+// until waits for a change after which something is true.
+func until(t *testing.T, r *boardtest.Rig, what string, is func() bool) {
+	t.Helper()
+	changes, forget := r.Board.Watch()
+	defer forget()
+	deadline := time.After(20 * time.Second)
+	for !is() {
+		select {
+		case <-changes:
+		case <-deadline:
+			t.Fatalf("it did not happen that %s", what)
+		}
+	}
+}
+
+// A device is plugged in everywhere, and called where it is connected.
+func TestAHolderBeatsWhoeverSleeps(t *testing.T) {
+	near, far := pair(t)
+	at := board.Outlet{ID: "board:1", Slug: "kitchen", Kind: "k", Owner: near.Person.ID}
+	answers := func(r *boardtest.Rig, instance string) *board.Socket {
+		return plug(t, r.Board, at, does(func(_ context.Context, c *tool.Call) (*tool.Result, error) { return tool.Text(instance), nil }), deviceTools()...)
+	}
+	here, there := answers(near, "near"), answers(far, "far")
+	name := "kitchen_self_audio_speaker_set_0"
+	args := json.RawMessage(`{"volume":50}`)
+	who := func(r *boardtest.Rig) string {
+		res, err := r.Board.Call(t.Context(), access(r, ""), name, &tool.Call{Args: args})
+		if err != nil {
+			return err.Error()
+		}
+		return res.Words()
+	}
+	held := func(r *boardtest.Rig, want bool) func() bool {
+		return func() bool { _, held, _ := r.Board.Plugged("board:1"); return held == want }
+	}
+	if a, b := who(near), who(far); a != "near" || b != "far" {
+		t.Fatalf("asleep, %s and %s answer", a, b)
+	}
+	there.Hold(true)
+	until(t, near, "near knows of the holder", held(near, true))
+	if a, b := who(near), who(far); a != "far" || b != "far" {
+		t.Errorf("held by far, %s and %s answer", a, b)
+	}
+	here.Hold(true) // each for itself, until one lets go
+	until(t, far, "far still holds it", held(far, true))
+	if a, b := who(near), who(far); a != "near" || b != "far" {
+		t.Errorf("held by both, %s and %s answer", a, b)
+	}
+	there.Hold(false)
+	until(t, far, "far knows of the holder", func() bool { return who(far) == "near" })
+	if _, held, tools := far.Board.Plugged("board:1"); !held || len(tools) != 14 || !tools[0].Outlet().Held {
+		t.Errorf("held: %t, %d tools", held, len(tools))
+	}
+	rename(t, here, "bath", "Bath")
+	name = "bath_self_audio_speaker_set_0"
+	until(t, far, "far knows the new name", func() bool { return who(far) == "near" })
+	here.Hold(false)
+	until(t, far, "nobody holds it", held(far, false))
+	if name = "kitchen_self_audio_speaker_set_0"; who(far) != "far" {
+		t.Errorf("asleep again, %s answers", who(far))
+	}
+}
+
+// More devices than one message can tell of are known everywhere, and devices of
+// one make share one list.
+func TestManyHeldElsewhere(t *testing.T) {
+	near, far := pair(t)
+	const outlets = 1234
+	tools := deviceTools()
+	sockets := make([]*board.Socket, outlets)
+	for i := range sockets {
+		sockets[i] = plug(t, far.Board, board.Outlet{ID: fmt.Sprint("board:", i), Slug: fmt.Sprint("b", i), Kind: "k", Owner: near.Person.ID, Held: true}, says, tools...)
+	}
+	known := func(n, each int) func() bool {
+		return func() bool {
+			v, err := near.Board.View(near.Person.ID, "")
+			return err == nil && len(v.Tools) == n*each
+		}
+	}
+	until(t, near, "all are known", known(outlets, len(tools)))
+	_, _, first := near.Board.Plugged("board:0")
+	_, _, last := near.Board.Plugged(fmt.Sprint("board:", outlets-1))
+	if first[3].Tool != last[3].Tool || first[3].Name == last[3].Name {
+		t.Error("the same list is kept twice")
+	}
+	for _, s := range sockets[:outlets/2] {
+		s.Unplug()
+	}
+	until(t, near, "half of them are gone", known(outlets/2, len(tools)))
+	fewer := slices.Clone(tools[:2])
+	for _, s := range sockets[outlets/2:] {
+		s.Offer(fewer)
+	}
+	until(t, near, "the others have fewer tools", known(outlets/2, 2))
+}
+
+// What an instance says about some of its outlets leaves the others alone, and a
+// list is asked for once, however many offer it.
+func TestAnnouncementsInParts(t *testing.T) {
+	near := boardtest.New(t, boardtest.Options{BusURL: bustest.Cluster(t, 1), Name: "near"})
+	var asked atomic.Int64
+	var list atomic.Value
+	list.Store(`{"tools":[{"name":"x","description":"","inputSchema":{}}],"print":7}`)
+	sub, err := near.Board.Bus.Subscribe("pb.tools.ghost", func(m *nats.Msg) {
+		asked.Add(1)
+		m.Respond([]byte(list.Load().(string))) //nolint:errcheck // nobody waits then
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Unsubscribe() //nolint:errcheck // the connection is closed next
+	outlet := func(n, print int) string {
+		return fmt.Sprintf(`{"id":"board:%d","slug":"b%d","kind":"k","held":true,"print":%d}`, n, n, print)
+	}
+	for _, c := range []struct{ say, want string }{
+		{`"h":[` + outlet(1, 7) + `,` + outlet(3, 7) + `],"until":"board:3"`, "b1_x b3_x"},
+		{`"h":[` + outlet(5, 7) + `],"after":"board:3"`, "b1_x b3_x b5_x"},
+		{`"h":[` + outlet(3, 7) + `],"until":"board:3"`, "b3_x b5_x"},
+		{`"h":[` + outlet(4, 7) + `],"part":true,"gone":["board:5","board:9"]`, "b3_x b4_x"},
+		{`"h":[` + outlet(2, 7) + `]`, "b2_x"},
+	} {
+		if err := near.Board.Bus.Publish("pb.tools", []byte(`{"i":"ghost",`+c.say+`}`)); err != nil {
+			t.Fatal(err)
+		}
+		until(t, near, "there is "+c.want, func() bool {
+			v, err := near.Board.View(near.Person.ID, "")
+			return err == nil && names(v) == c.want
+		})
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("the list was asked for %d times", n)
+	}
+	// A list that has changed before it could be read is not taken for the one
+	// that was announced.
+	list.Store(`{"tools":[{"name":"y","description":"","inputSchema":{}}],"print":9}`)
+	for _, print := range []int{8, 9} {
+		if err := near.Board.Bus.Publish("pb.tools", []byte(`{"i":"ghost","h":[`+outlet(2, print)+`,`+outlet(6, 9)+`]}`)); err != nil {
+			t.Fatal(err)
+		}
+		want := map[int]string{8: "b2_x b6_y", 9: "b2_y b6_y"}[print]
+		until(t, near, "there is "+want, func() bool {
+			v, err := near.Board.View(near.Person.ID, "")
+			return err == nil && names(v) == want
+		})
+	}
+}

@@ -1,0 +1,434 @@
+package xiaozhi
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"patchbay/internal/plug/xiaozhi/wire"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+	"patchbay/internal/voice/opus"
+	"patchbay/internal/voice/pace"
+)
+
+const (
+	// startLead is between telling a board to speak and the first packet: it takes a
+	// board up to 20 ms to follow, and what came before is thrown away then.
+	startLead = 80 * time.Millisecond
+	// lateWake is how long packets of the wake word may come after the message that
+	// listening begins, which overtakes datagrams. A microphone needs 120 ms to begin.
+	lateWake = 100 * time.Millisecond
+	// quietEnd is how long the end of a conversation waits for what is being said to
+	// break off.
+	quietEnd = time.Second
+	// keepAlive is after how much silence of ours a board that does not listen is
+	// sent something: it believes in a connection for 120 s.
+	keepAlive = 90 * time.Second
+	// maxSound bounds a packet of a board, in bytes. Speech has some 150; 60 ms at
+	// the highest rate have 3,800.
+	maxSound = 4000
+)
+
+// channel is how a conversation reaches its board: a WebSocket, or MQTT and UDP.
+type channel interface {
+	// Text sends a message.
+	Text(message []byte) error
+	// Audio sends a packet that is at a time in what is played.
+	Audio(packet []byte, at time.Duration) error
+	// Close ends the conversation, quietly or by telling the board that it is over. It
+	// does not wait for the board.
+	Close(quietly bool)
+}
+
+// Voice is what listens and answers in conversations.
+type Voice interface {
+	// Converse is called once for each conversation, in a goroutine of its own, and
+	// returns when ctx ends, which the end of the conversation does.
+	Converse(ctx context.Context, c *Conversation)
+}
+
+// Conversation is one session with a board, from its hello to the end. Its methods
+// may be called by many goroutines.
+type Conversation struct {
+	board   *Board
+	device  store.Device // as it was at the beginning
+	id      string
+	via     string
+	hello   wire.Hello
+	out     wire.Audio // what the board was told to expect
+	ch      channel
+	began   time.Time
+	lang    talk.Lang
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	over    sync.Once
+	player  *pace.Player
+	mouth   chan struct{} // has a token while nobody speaks
+	intake  pace.Intake
+	events  *events
+	silence time.Duration
+	parsed  opus.Packet // of the goroutine that calls sound
+
+	mu        sync.Mutex
+	mode      string // of the listening that goes on, or that was the last
+	listening bool
+	speaking  bool
+	started   bool      // listening has begun once
+	woken     bool      // sound came before that
+	quietFrom time.Time // until then, packets are the wake word's
+	heardAt   time.Time // when somebody spoke, or the board was last told or said something
+	sentAt    time.Time
+	played    pace.Stats
+	spoken    int
+	aborts    int
+	taps      []*tap
+	undirect  atomic.Int64 // packets that could not be sent, as nobody knew where to
+}
+
+var (
+	errSilence   = errors.New("nobody said anything")
+	errReplaced  = errors.New("the board has begun another conversation")
+	errBoardGone = errors.New("the board is gone")
+	errSaid      = errors.New("the board said goodbye")
+	errDrained   = errors.New("the server stops")
+)
+
+// newConversation begins a conversation; run has to be called once the board was
+// greeted.
+func newConversation(b *Board, device store.Device, id, via string, hello wire.Hello, out wire.Audio, ch channel) *Conversation {
+	h := b.house
+	c := &Conversation{
+		board: b, device: device, id: id, via: via, hello: hello, out: out, ch: ch, began: time.Now(), silence: h.Silence,
+		lang: talk.ParseLang(device.Language, h.Lang), mouth: make(chan struct{}, 1), events: newEvents(),
+		player: pace.NewPlayer(pace.Options{Frame: out.Frame()}),
+	}
+	c.ctx, c.cancel = context.WithCancelCause(h.ctx)
+	c.heardAt, c.sentAt = c.began, c.began
+	c.mouth <- struct{}{}
+	return c
+}
+
+// run lets the voice listen, and minds the silence.
+func (c *Conversation) run() {
+	c.board.house.work.Go(c.watch)
+	if v := c.board.house.Voice; v != nil {
+		c.board.house.work.Go(func() {
+			defer c.events.close()
+			v.Converse(c.ctx, c)
+		})
+	} else {
+		c.events.close()
+	}
+}
+
+// ID is the session's, which no other ever has.
+func (c *Conversation) ID() string { return c.id }
+
+// Device is whom the conversation is with.
+func (c *Conversation) Device() store.Device { return c.device }
+
+// Lang is the language of the board.
+func (c *Conversation) Lang() talk.Lang { return c.lang }
+
+// Frame is how long each packet for the board must be, and Rate its sample rate.
+func (c *Conversation) Frame() time.Duration { return c.out.Frame() }
+
+// Rate is the sample rate of the sound that the board expects, in Hz.
+func (c *Conversation) Rate() int { return c.out.SampleRate }
+
+// Next waits for what happens next. See [Heard] for how long that is valid. It is
+// for the one goroutine of Converse. The error is why the conversation is over.
+func (c *Conversation) Next() (Heard, error) { return c.events.next(c.ctx) }
+
+// Understood shows what was understood.
+func (c *Conversation) Understood(text string) error {
+	return c.tell(&wire.Message{Type: wire.TypeSTT, Text: text})
+}
+
+// Face makes a face; see [wire.Emotions].
+func (c *Conversation) Face(emotion string) error {
+	return c.tell(&wire.Message{Type: wire.TypeLLM, Emotion: emotion})
+}
+
+// Show shows a sentence without a sound.
+func (c *Conversation) Show(text string) error {
+	return c.tell(&wire.Message{Type: wire.TypeTTS, State: wire.SpeakSentence, Text: text})
+}
+
+// tell sends a message of the session.
+func (c *Conversation) tell(m *wire.Message) error {
+	m.SessionID = c.id
+	c.mu.Lock()
+	c.sentAt = time.Now()
+	c.mu.Unlock()
+	return c.ch.Text(m.Append(nil))
+}
+
+// Generation is for [Conversation.Speak]: who prepares an answer takes it at the
+// beginning. If somebody interrupts before the answer is ready, it is not said.
+func (c *Conversation) Generation() uint64 { return c.player.Generation() }
+
+// Speak says something: the board is told to speak, is sent the sound in time, and
+// is told when it is over. It waits for whoever speaks. The error is
+// [pace.ErrAborted] if somebody wanted quiet, ctx's, why the conversation ended, or
+// the source's. The source is closed whatever happens.
+func (c *Conversation) Speak(ctx context.Context, generation uint64, src pace.Source) (pace.Stats, error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	defer context.AfterFunc(c.ctx, func() { stop(context.Cause(c.ctx)) })()
+	select {
+	case <-c.mouth:
+		defer func() { c.mouth <- struct{}{} }()
+	case <-ctx.Done():
+		closeSource(src)
+		return pace.Stats{}, context.Cause(ctx)
+	}
+	if generation != c.player.Generation() {
+		closeSource(src)
+		return pace.Stats{}, pace.ErrAborted
+	}
+	c.setSpeaking(true)
+	err := c.tell(&wire.Message{Type: wire.TypeTTS, State: wire.SpeakStart})
+	if err != nil {
+		c.setSpeaking(false)
+		closeSource(src)
+		return pace.Stats{}, err
+	}
+	stats, err := c.player.Play(ctx, generation, src, pace.Hooks{
+		Send: c.ch.Audio, Text: c.Show, NotBefore: time.Now().Add(startLead),
+	})
+	// Whoever was interrupted must hear that it is over, or goes on playing nothing.
+	stopErr := c.tell(&wire.Message{Type: wire.TypeTTS, State: wire.SpeakStop})
+	c.setSpeaking(false)
+	c.sum(stats, errors.Is(err, pace.ErrAborted))
+	return stats, errors.Join(err, stopErr)
+}
+
+func closeSource(src pace.Source) {
+	if c, ok := src.(interface{ Close() error }); ok {
+		_ = c.Close() // nothing was read from it
+	}
+}
+
+func (c *Conversation) setSpeaking(now bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.speaking, c.heardAt = now, time.Now()
+	if now && c.mode != wire.ModeRealtime {
+		c.listening = false // the board says so when it listens again
+		c.intake.Pause()
+	}
+}
+
+// sum adds what was played to the session's counters.
+func (c *Conversation) sum(s pace.Stats, aborted bool) {
+	c.mu.Lock()
+	p := &c.played
+	p.Frames += s.Frames
+	p.Texts += s.Texts
+	p.Stalls += s.Stalls
+	p.Gaps += s.Gaps
+	p.Silence += s.Silence
+	p.Late += s.Late
+	p.Latest = max(p.Latest, s.Latest)
+	p.Jitter.Merge(s.Jitter)
+	c.spoken++
+	if aborted {
+		c.aborts++
+	}
+	c.mu.Unlock()
+	c.board.house.metrics.played(s, aborted)
+}
+
+// Hush ends what is being said, and what was prepared before now.
+func (c *Conversation) Hush() {
+	if c.player.Abort() {
+		return // who speaks tells the board
+	}
+	c.mu.Lock()
+	speaking := c.speaking
+	c.mu.Unlock()
+	if !speaking {
+		// The board may have begun to speak by itself, or has not heard that it is
+		// over. It stays so until it is told.
+		_ = c.tell(&wire.Message{Type: wire.TypeTTS, State: wire.SpeakStop}) // the connection's end is seen by its reader
+	}
+}
+
+// End ends the conversation from this side.
+func (c *Conversation) End(why error) {
+	c.end(why, true)
+}
+
+// end ends it once; with tell, the board has to be told.
+func (c *Conversation) end(why error, tell bool) {
+	c.over.Do(func() {
+		if tell {
+			c.player.Abort()
+			timer := time.NewTimer(quietEnd)
+			select {
+			case <-c.mouth: // and nobody speaks any more
+			case <-timer.C:
+			}
+			timer.Stop()
+		}
+		c.cancel(why)
+		c.ch.Close(!tell)
+		c.board.ended(c, why)
+	})
+}
+
+// message is what the board said, in its order. It is called by one goroutine, and
+// does not wait.
+func (c *Conversation) message(m *wire.Message) {
+	switch {
+	case m.Type == wire.TypeAbort:
+		c.Hush()
+		c.events.control(Heard{Kind: HeardAbort, At: time.Now(), Text: m.Reason})
+	case m.Type != wire.TypeListen:
+		c.board.house.metrics.odd.Inc()
+	case m.State == wire.ListenStart:
+		c.listen(m.Mode)
+	case m.State == wire.ListenStop:
+		c.mu.Lock()
+		c.listening, c.heardAt = false, time.Now()
+		c.mu.Unlock()
+		c.intake.Pause()
+		c.events.control(Heard{Kind: HeardEnd, At: time.Now()})
+	case m.State == wire.ListenDetect:
+		c.detected(m.Text)
+	}
+}
+
+// detected is a wake word, or what web pages and py-xiaozhi put in its place: whole
+// questions. Boards send the sound of a wake word before.
+func (c *Conversation) detected(text string) {
+	now := time.Now()
+	c.mu.Lock()
+	woken := c.woken
+	c.heardAt = now
+	c.mu.Unlock()
+	switch {
+	case woken || c.board.house.wakeWord(text):
+		c.events.control(Heard{Kind: HeardWake, At: now, Text: text})
+	case c.via == store.TransportSocket:
+		c.events.control(Heard{Kind: HeardText, At: now, Text: text})
+	default: // the sound goes another way, and may come yet
+		c.board.house.work.Go(func() {
+			timer := time.NewTimer(lateWake)
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+			case <-c.ctx.Done():
+				return
+			}
+			kind := HeardText
+			c.mu.Lock()
+			if c.woken {
+				kind = HeardWake
+			}
+			c.mu.Unlock()
+			c.events.control(Heard{Kind: kind, At: now, Text: text})
+		})
+	}
+}
+
+func (c *Conversation) listen(mode string) {
+	if mode != wire.ModeManual && mode != wire.ModeRealtime {
+		mode = wire.ModeAuto
+	}
+	now := time.Now()
+	c.mu.Lock()
+	c.mode, c.listening, c.heardAt = mode, true, now
+	if !c.started && c.via != store.TransportSocket {
+		c.quietFrom = now.Add(lateWake)
+	}
+	c.started = true
+	c.mu.Unlock()
+	c.events.control(Heard{Kind: HeardBegin, At: now, Text: mode})
+}
+
+// sound is a packet of the board. It is called by one goroutine, keeps nothing of
+// the packet, and does not wait.
+func (c *Conversation) sound(packet []byte, at time.Time) {
+	if len(packet) > maxSound {
+		c.intake.Dropped(1)
+		return
+	}
+	if !c.intake.Packet(at, packet) {
+		return // counted
+	}
+	c.mu.Lock()
+	kind := HeardSound
+	switch {
+	case !c.started:
+		c.woken, kind = true, HeardWakeSound
+	case at.Before(c.quietFrom):
+		c.woken, kind = true, HeardWakeSound
+	case !c.listening && !(c.speaking && c.mode == wire.ModeRealtime):
+		// What was under way when the board was told to speak, or let go of the button.
+		c.mu.Unlock()
+		c.intake.Dropped(1)
+		return
+	}
+	if kind == HeardSound && c.voiced(packet) {
+		c.heardAt = at
+	}
+	taps := c.taps
+	c.mu.Unlock()
+	for _, t := range taps {
+		t.take(packet, at)
+	}
+	if c.events.sound(Heard{Kind: kind, At: at}, packet) {
+		c.intake.Dropped(1)
+	}
+}
+
+// voiced says whether somebody speaks in a packet, as far as that can be told
+// without decoding it.
+func (c *Conversation) voiced(packet []byte) bool {
+	if len(packet) < 2 || c.parsed.Parse(packet) != nil || c.parsed.Silent() {
+		return false
+	}
+	active, of := c.parsed.Voice()
+	return of == 0 || 2*active > of
+}
+
+// watch ends the conversation when nothing is said for too long, and keeps the
+// connection of a board alive that waits for its button.
+func (c *Conversation) watch() {
+	timer := time.NewTimer(min(c.silence, keepAlive))
+	defer timer.Stop()
+	for {
+		select {
+		case <-c.ctx.Done():
+			return
+		case <-timer.C:
+		}
+		now := time.Now()
+		c.mu.Lock()
+		limit := c.silence
+		if c.mode == wire.ModeManual && !c.listening {
+			limit = c.board.house.Linger
+		}
+		left := limit - now.Sub(c.heardAt)
+		if c.speaking {
+			left = c.silence
+		}
+		quiet := keepAlive - now.Sub(c.sentAt)
+		c.mu.Unlock()
+		if left <= 0 {
+			c.end(errSilence, true)
+			return
+		}
+		if quiet <= 0 {
+			// Anything will do. Boards do not act on the end of a sentence.
+			_ = c.tell(&wire.Message{Type: wire.TypeTTS, State: wire.SpeakEnd}) // the connection's end is seen by its reader
+			quiet = keepAlive
+		}
+		timer.Reset(max(min(left, quiet), time.Millisecond))
+	}
+}

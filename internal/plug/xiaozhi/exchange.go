@@ -1,0 +1,226 @@
+package xiaozhi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+	"time"
+
+	"patchbay/internal/account"
+	"patchbay/internal/plug/xiaozhi/mqtt"
+	"patchbay/internal/plug/xiaozhi/udp"
+	"patchbay/internal/plug/xiaozhi/wire"
+	"patchbay/internal/store"
+)
+
+// Post is a board's connection to an MQTT server, ours or somebody else's.
+type Post interface {
+	ID() string // its MAC address
+	Push(payload []byte) error
+	Close()
+	RemoteAddr() netip.AddrPort
+	// LocalAddr is where the board found the server; zero if that is not ours.
+	LocalAddr() netip.AddrPort
+}
+
+// AdmitMQTT says which board it is that connects to MQTT. It is for
+// [mqtt.Options].Auth; the id is the MAC address.
+func (h *Boards) AdmitMQTT(ctx context.Context, who mqtt.ConnectInfo) (string, error) {
+	d, err := h.Accounts.CheckMQTT(ctx, Kind, account.MQTTLogin{ClientID: who.ClientID, Username: who.Username, Password: who.Password})
+	switch {
+	case account.Refused(err):
+		h.metrics.refused.WithLabelValues("login").Inc()
+		if h.Guard != nil && who.RemoteAddr.IsValid() && h.Guard.Refuse(who.RemoteAddr.Addr()) {
+			return "", mqtt.Unavailable
+		}
+		return "", mqtt.BadCredentials
+	case err != nil:
+		return "", err
+	}
+	h.mu.Lock()
+	draining := h.draining
+	h.mu.Unlock()
+	if draining {
+		return "", mqtt.Unavailable
+	}
+	h.plug(ctx, d)
+	return d.Hardware, nil
+}
+
+// ConnectedMQTT is what a board that was admitted says goes to; nil if it was removed
+// meanwhile.
+func (h *Boards) ConnectedMQTT(conn Post) mqtt.Session {
+	h.mu.Lock()
+	b := h.byMAC[conn.ID()]
+	h.mu.Unlock()
+	if b == nil {
+		return nil
+	}
+	x := &exchange{board: b, conn: conn}
+	x.line = b.newLine(store.TransportMQTT, conn.RemoteAddr(), h.localPlace(conn.LocalAddr()), conn.Push, func(error) { conn.Close() })
+	b.attach(x.line, true)
+	return x
+}
+
+// exchange is the messages of a board on MQTT. Conversations come and go.
+type exchange struct {
+	board *Board
+	conn  Post
+	line  *line
+	talk  *Conversation // of the goroutine that calls Message; may have ended
+}
+
+// Message implements [mqtt.Session].
+func (x *exchange) Message(payload []byte) {
+	h := x.board.house
+	m, err := wire.Parse(payload)
+	if err != nil {
+		h.metrics.odd.Inc()
+		return
+	}
+	switch m.Type {
+	case wire.TypeHello:
+		x.hello(payload)
+	case wire.TypeMCP:
+		if m.Payload != nil {
+			x.line.remote.Heard(bytes.Clone(m.Payload))
+		}
+	case wire.TypeGoodbye:
+		if c := x.talk; c != nil && (m.SessionID == "" || m.SessionID == c.id) {
+			x.talk = nil
+			c.end(errSaid, false)
+		}
+	default:
+		c := x.talk
+		if c == nil || c.ctx.Err() != nil || m.SessionID != "" && m.SessionID != c.id {
+			// The board believes in a conversation that is over: we were restarted, or it
+			// did not hear the goodbye. It gets out of that only by another.
+			bye := wire.Message{Type: wire.TypeGoodbye, SessionID: m.SessionID}
+			_ = x.conn.Push(bye.Append(nil)) // a connection that ended says so by Gone
+			return
+		}
+		c.message(&m)
+	}
+}
+
+// hello begins a conversation.
+func (x *exchange) hello(payload []byte) {
+	began := time.Now()
+	b, h := x.board, x.board.house
+	hello, err := wire.ParseHello(payload)
+	if err != nil || hello.Transport != wire.UDP {
+		h.metrics.odd.Inc()
+		return // a board that is not answered says so after 10 s
+	}
+	if h.Audio == nil {
+		h.Logger.Warn("a board on MQTT wants to talk, and there is no UDP port for its sound; set xiaozhi.udp", "device", b.number)
+		h.metrics.refused.WithLabelValues("audio").Inc()
+		return
+	}
+	if old := x.talk; old != nil {
+		x.talk = nil
+		old.end(errReplaced, false)
+	}
+	audio, err := h.Audio.Open(hello.Audio.Frame())
+	if err != nil {
+		h.Logger.Warn("a board on MQTT cannot talk", "device", b.number, "error", err)
+		h.metrics.refused.WithLabelValues("audio").Inc()
+		return
+	}
+	link := audio.Link()
+	if link.Server == "" {
+		link.Server = x.conn.LocalAddr().Addr().Unmap().String()
+	}
+	b.mu.Lock()
+	d := b.device
+	b.mu.Unlock()
+	out := b.output()
+	session := newSession()
+	answer := wire.Hello{Version: 3, Transport: wire.UDP, SessionID: session, Audio: out, Link: &link}
+	way := &post{exchange: x, audio: audio, began: began}
+	c := newConversation(b, d, session, store.TransportMQTT, hello, out, way)
+	way.session = session
+	if !b.begins(x.line, c) {
+		c.end(errNewer, false)
+		return
+	}
+	x.talk = c
+	if err := x.conn.Push(answer.AppendServer(nil)); err != nil {
+		c.end(err, false)
+		return
+	}
+	h.metrics.hello.Observe(time.Since(began).Seconds())
+	c.run()
+	h.work.Go(func() { way.receive(c) })
+	h.work.Go(func() { b.deliver(x.line) })
+}
+
+// Gone implements [mqtt.Session].
+func (x *exchange) Gone(err error) {
+	if err == nil {
+		err = errSaid
+	}
+	if c := x.talk; c != nil {
+		c.end(errors.Join(errBoardGone, err), false)
+	}
+	x.board.detach(x.line, err)
+}
+
+// post is the way of one conversation: messages over MQTT, sound over UDP.
+type post struct {
+	exchange *exchange
+	audio    *udp.Session
+	session  string
+	began    time.Time
+	closed   sync.Once
+}
+
+// Text implements channel.
+func (p *post) Text(message []byte) error { return p.exchange.conn.Push(message) }
+
+// Audio implements channel. A board that was not heard of cannot be sent anything:
+// that is a packet lost, of which there are others.
+func (p *post) Audio(packet []byte, _ time.Duration) error {
+	err := p.audio.Send(packet, uint32(time.Since(p.began).Milliseconds()))
+	if errors.Is(err, udp.ErrClosed) {
+		return err
+	}
+	if err != nil {
+		p.exchange.board.house.metrics.unsent.Inc()
+	}
+	return nil
+}
+
+// Close implements channel.
+func (p *post) Close(quietly bool) {
+	p.closed.Do(func() {
+		if !quietly {
+			bye := wire.Message{Type: wire.TypeGoodbye, SessionID: p.session}
+			_ = p.exchange.conn.Push(bye.Append(nil)) // a connection that ended says so by Gone
+		}
+		p.audio.Close()
+	})
+}
+
+// receive takes the sound of a conversation.
+func (p *post) receive(c *Conversation) {
+	buf := make([]byte, wire.MaxDatagram)
+	var last uint32
+	for {
+		packet, err := p.audio.Receive(c.ctx, buf)
+		if err != nil {
+			return
+		}
+		if missing := packet.Sequence - last - 1; packet.Sequence > last {
+			if missing > 0 {
+				c.intake.Missing(int(min(missing, 1000)))
+			}
+			last = packet.Sequence
+		} else {
+			c.intake.Missing(-1) // it was counted as missing, and comes late
+		}
+		c.sound(packet.Opus, time.Now())
+	}
+}

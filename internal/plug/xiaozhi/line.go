@@ -1,0 +1,214 @@
+package xiaozhi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/netip"
+	"time"
+
+	"patchbay/internal/plug/xiaozhi/remote"
+	"patchbay/internal/plug/xiaozhi/wire"
+	"patchbay/internal/store"
+)
+
+// newLine makes the connection of a board; attach plugs it in.
+func (b *Board) newLine(via string, from netip.AddrPort, at place, send func([]byte) error, drop func(error)) *line {
+	l := &line{board: b, via: via, from: from, at: at, since: time.Now(), send: send, drop: drop}
+	l.ctx, l.cancel = context.WithCancelCause(b.house.ctx)
+	b.mu.Lock()
+	known, version := b.catalog, b.device.Version
+	b.mu.Unlock()
+	l.remote = remote.New(remote.Options{
+		Send: l.call, Event: l.event, Firmware: version, Known: known, Logger: b.house.Logger.With("device", b.number),
+	})
+	return l
+}
+
+// call sends a message of the board's tools.
+func (l *line) call(payload []byte) error {
+	m := wire.Message{Type: wire.TypeMCP, Payload: payload}
+	if c := l.board.conversation(); c != nil && l.carries(c) {
+		m.SessionID = c.id
+	}
+	return l.send(m.Append(nil))
+}
+
+// carries says whether a conversation uses this connection.
+func (l *line) carries(c *Conversation) bool { return c.via == l.via }
+
+// event is what the board says by itself.
+func (l *line) event(method string, params json.RawMessage) {
+	l.board.house.metrics.events.Inc()
+	l.board.house.Logger.Debug("a board told something", "device", l.board.number, "method", method)
+	if f := l.board.house.OnEvent; f != nil {
+		f(l.board.number, method, params)
+	}
+}
+
+// attach makes a connection the board's. An older one ends without a word: the board
+// has given it up.
+func (b *Board) attach(l *line, mcp bool) {
+	b.mu.Lock()
+	old, talk := b.line, b.talk
+	b.line = l
+	if old != nil {
+		b.talk = nil
+	}
+	if b.socket != nil {
+		b.socket.Hold(true)
+	}
+	b.mu.Unlock()
+	if old != nil {
+		if talk != nil {
+			talk.end(errNewer, false)
+		}
+		old.drop(errNewer)
+	}
+	h := b.house
+	h.metrics.boards.WithLabelValues(l.via).Inc()
+	h.Claim(b.number)
+	h.Logger.Info("a board is awake", "device", b.number, "via", l.via, "address", l.from.Addr())
+	h.work.Go(func() { b.greet(l, mcp) })
+}
+
+// greet finds out what a board can do, and gives it what waited for it.
+func (b *Board) greet(l *line, mcp bool) {
+	h := b.house
+	ctx, cancel := h.background()
+	if err := h.Store.Devices.Touch(ctx, b.number, l.from.Addr().String(), time.Now()); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrNotFound) {
+		h.Logger.Warn("when a board was last seen was not written", "device", b.number, "error", err)
+	}
+	cancel()
+	if mcp {
+		b.start(l)
+	}
+	b.deliver(l)
+}
+
+// start asks a board for its tools, and tells it where photos go.
+func (b *Board) start(l *line) {
+	v := b.vision(l)
+	changed, err := l.remote.Start(l.ctx, v)
+	switch {
+	case l.ctx.Err() != nil:
+		return
+	case err != nil:
+		b.house.Logger.Warn("a board did not say which tools it has", "device", b.number, "error", err)
+	}
+	if changed {
+		b.learned(l.remote.Catalog())
+	}
+}
+
+// learned keeps what a board can do for when it sleeps.
+func (b *Board) learned(c remote.Catalog) {
+	b.mu.Lock()
+	b.catalog = c
+	b.offer()
+	b.mu.Unlock()
+	text, err := json.Marshal(c)
+	if err == nil {
+		ctx, cancel := b.house.background()
+		defer cancel()
+		err = b.house.Store.Devices.SetCatalog(ctx, b.number, text)
+	}
+	if err != nil && b.house.ctx.Err() == nil {
+		b.house.Logger.Warn("which tools a board has was not written", "device", b.number, "error", err)
+	}
+}
+
+// vision is where a board sends photos from now on.
+func (b *Board) vision(l *line) remote.Vision {
+	p := b.house.placeFor(l)
+	if p.host == "" {
+		return remote.Vision{}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l.told = time.Now()
+	return remote.Vision{URL: p.file(VisionPath), Token: b.house.Accounts.VisionToken(b.device, newSession(), photoToken)}
+}
+
+// detach is the end of a connection.
+func (b *Board) detach(l *line, why error) {
+	l.cancel(why)
+	l.remote.Close(why)
+	b.mu.Lock()
+	mine := b.line == l
+	var c *Conversation
+	if mine {
+		b.line = nil
+		c, b.talk = b.talk, nil
+		if b.socket != nil {
+			b.socket.Hold(false)
+		}
+	}
+	b.mu.Unlock()
+	if c != nil {
+		c.end(why, false)
+	}
+	b.house.metrics.boards.WithLabelValues(l.via).Dec()
+	b.house.Logger.Info("a board's connection ended", "device", b.number, "via", l.via, "cause", why)
+}
+
+// begins makes a conversation the board's. It is false if the connection is not the
+// board's any more.
+func (b *Board) begins(l *line, c *Conversation) bool {
+	b.mu.Lock()
+	if b.line != l {
+		b.mu.Unlock()
+		return false
+	}
+	old := b.talk
+	b.talk = c
+	woke := b.woke
+	b.woke = nil
+	b.mu.Unlock()
+	if old != nil {
+		old.end(errReplaced, false)
+	}
+	if woke != nil {
+		close(woke)
+	}
+	b.house.metrics.conversations.Inc()
+	b.house.Logger.Info("a conversation begins", "device", b.number, "session", c.id, "via", c.via)
+	return true
+}
+
+// ended is the end of a conversation, said by itself.
+func (b *Board) ended(c *Conversation, why error) {
+	sums := c.counts()
+	sums.Ended = why.Error()
+	b.mu.Lock()
+	if b.talk == c {
+		b.talk = nil
+	}
+	b.last = &sums
+	b.mu.Unlock()
+	b.house.metrics.conversations.Dec()
+	b.house.metrics.heard(&sums)
+	b.house.Logger.Info("a conversation ended", "device", b.number, "session", c.id, "cause", why,
+		"lasted", time.Since(c.began).Round(time.Millisecond), "heard", sums.Up.Packets, "played", sums.Down.Packets)
+}
+
+// placeFor is where a board finds the HTTP server; zero if that is not known.
+func (h *Boards) placeFor(l *line) place {
+	if h.public != nil {
+		return *h.public
+	}
+	return l.at
+}
+
+// localPlace is where a board that has found us at an address finds the HTTP server.
+func (h *Boards) localPlace(at netip.AddrPort) place {
+	if !at.IsValid() || h.Port == "" {
+		return place{}
+	}
+	p, err := newPlace(h.Secure, net.JoinHostPort(at.Addr().Unmap().String(), h.Port), "")
+	if err != nil {
+		return place{} // IPv6, which boards do not know
+	}
+	return p
+}

@@ -1,0 +1,152 @@
+package xiaozhi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"patchbay/internal/plug/xiaozhi/remote"
+	"patchbay/internal/plug/xiaozhi/wire"
+	"patchbay/internal/tool"
+)
+
+// The names of the tools that every board has beside its own.
+const (
+	ToolStatus  = "status"
+	ToolShow    = "show"
+	ToolEmotion = "emotion"
+	ToolAlert   = "alert"
+	ToolPlay    = "play"
+	ToolStop    = "stop"
+	ToolRecord  = "record"
+	ToolAudio   = "audio"
+	ToolReboot  = "reboot"
+)
+
+const (
+	// maxShown bounds a text that is shown, in runes. Displays have room for some
+	// lines, and boards for little more memory.
+	maxShown = 500
+	// maxSound64 bounds a sound in arguments, as base64: 2 MiB of file.
+	maxSound64 = 2<<20*4/3 + 16
+	// maxRecord is the longest recording that is asked for at once, in seconds, and
+	// maxRecordWait how long it may wait for somebody to speak.
+	maxRecord, maxRecordWait = 300, 240
+)
+
+// args are the arguments of all tools of Patchbay's own.
+type args struct {
+	Text    string `json:"text,omitempty"`
+	Title   string `json:"title,omitempty"`
+	Emotion string `json:"emotion,omitempty"`
+	URL     string `json:"url,omitempty"`
+	Sound   []byte `json:"sound,omitempty"`
+	Later   bool   `json:"later,omitempty"`
+
+	Seconds int  `json:"seconds,omitempty"`
+	Wait    *int `json:"wait,omitempty"`
+
+	Action     string `json:"action,omitempty"`
+	SampleRate int    `json:"sample_rate,omitempty"`
+	Frame      int    `json:"frame_ms,omitempty"`
+}
+
+// laterSchema is the argument by which a caller says that it need not be now.
+const laterSchema = `"later":{"type":"boolean","default":false,"description":"If the board is asleep, deliver this when it wakes, within a day, instead of refusing"}`
+
+// ownTools are the tools that every board has beside its own. All boards share them.
+var ownTools = func() []tool.Tool {
+	yes := true
+	text := fmt.Sprintf(`{"type":"string","minLength":1,"maxLength":%d}`, maxShown)
+	faces, _ := json.Marshal(wire.Emotions) // texts
+	object := func(required, properties string) json.RawMessage {
+		return json.RawMessage(`{"type":"object","properties":{` + properties + `},"required":[` + required + `],"additionalProperties":false}`)
+	}
+	return []tool.Tool{
+		{
+			Name: ToolStatus, Title: "How the board is", Description: "Tells whether the board is awake, what it is doing, and how its sound has travelled: packets, gaps, jitter, losses.",
+			Input: object("", ""), Hints: tool.Reads(),
+		}, {
+			Name: ToolShow, Title: "Show a text", Description: "Shows a text on the board's display.",
+			Input: object(`"text"`, `"text":`+text+`,`+laterSchema),
+		}, {
+			Name: ToolEmotion, Title: "Make a face", Description: "Changes the face on the board's display.",
+			Input: object(`"emotion"`, `"emotion":{"type":"string","enum":`+string(faces)+`},`+laterSchema),
+		}, {
+			Name: ToolAlert, Title: "Alert", Description: "Shows a title and a text on the board, and makes a noise.",
+			Input: object(`"title","text"`, `"title":{"type":"string","minLength":1,"maxLength":60},"text":`+text+`,"emotion":{"type":"string","enum":`+string(faces)+`},`+laterSchema),
+		}, {
+			Name: ToolPlay, Title: "Play a sound", Description: "Plays a sound on the board: the address of an Ogg-Opus or WAV file, or such a file in base64. It returns when the board has played it.",
+			Input: object("", `"url":{"type":"string","format":"uri"},"sound":{"type":"string","contentEncoding":"base64","maxLength":`+fmt.Sprint(maxSound64)+`},"text":`+text+`,`+laterSchema),
+		}, {
+			Name: ToolStop, Title: "Be quiet", Description: "Stops what the board plays.", Input: object("", ""),
+			Hints: tool.Hints{Idempotent: &yes},
+		}, {
+			Name: ToolRecord, Title: "Record", Description: "Records what the board hears while somebody talks to it, as Ogg-Opus. It waits for a conversation if there is none.",
+			Input: object("", fmt.Sprintf(`"seconds":{"type":"integer","minimum":1,"maximum":%d,"default":10},"wait":{"type":"integer","minimum":0,"maximum":%d,"default":60,"description":"Seconds to wait for a conversation"}`, maxRecord, maxRecordWait)),
+			For:   "user",
+		}, {
+			Name: ToolAudio, Title: "Audio commands", Description: "Starts a recording of what the board hears (start), ends it and returns it (stop), or changes how sound is sent to the board from the next conversation on (set).",
+			Input: object(`"action"`, `"action":{"type":"string","enum":["start","stop","set"]},"sample_rate":{"type":"integer","enum":[8000,12000,16000,24000,48000]},"frame_ms":{"type":"integer","enum":[20,40,60]}`),
+			For:   "user",
+		}, {
+			Name: ToolReboot, Title: "Restart the board", Description: "Restarts the board.", Input: object("", laterSchema),
+			Dangerous: true, For: "user",
+		},
+	}
+}()
+
+// Call implements [tool.Provider]: Patchbay's own tools are done here, and the
+// board's own by the board.
+func (b *Board) Call(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	if !slices.ContainsFunc(ownTools, func(t tool.Tool) bool { return t.Name == call.Tool }) {
+		return b.callBoard(ctx, call)
+	}
+	var a args
+	if len(call.Args) > 0 {
+		if err := json.Unmarshal(call.Args, &a); err != nil {
+			return nil, tool.Fail(tool.BadArgs, "The arguments cannot be read: "+err.Error(), nil)
+		}
+	}
+	switch call.Tool {
+	case ToolStatus:
+		return tool.JSON(b.Status(ctx)), nil
+	case ToolStop:
+		return b.hush(), nil
+	case ToolRecord:
+		return b.record(ctx, a)
+	case ToolAudio:
+		return b.audio(ctx, a)
+	}
+	return b.push(ctx, call, a)
+}
+
+// callBoard has the board carry out one of its own tools.
+func (b *Board) callBoard(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	l := b.connection()
+	if l == nil {
+		return nil, b.asleep("")
+	}
+	began := time.Now()
+	defer func() { b.house.metrics.calls.Observe(time.Since(began).Seconds()) }()
+	if remote.TakesPicture(call.Tool) && strings.Contains(call.Tool, "photo") {
+		return b.photograph(ctx, l, call)
+	}
+	return l.remote.Call(ctx, call)
+}
+
+// asleep says that the board cannot be reached, and what would help.
+func (b *Board) asleep(more string) *tool.Error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	why := "The board is asleep. "
+	if b.device.Transport == "mqtt" {
+		why += "It is not connected: is it turned on, and on the network?"
+	} else {
+		why += "On WebSocket it can be reached only while somebody talks to it; wake it, or let it use MQTT (device set transport=mqtt)."
+	}
+	return tool.Fail(tool.Offline, strings.TrimSpace(why+" "+more), nil)
+}

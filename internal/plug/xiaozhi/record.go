@@ -1,0 +1,350 @@
+package xiaozhi
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"patchbay/internal/plug/xiaozhi/wire"
+	"patchbay/internal/tool"
+	"patchbay/internal/voice"
+	"patchbay/internal/voice/ogg"
+)
+
+const (
+	// tapLength is how many packets wait for a recording: fifteen seconds. When it is
+	// full, new ones are dropped and counted, and are silence in the recording.
+	tapLength = 256
+	// maxTaps bounds recordings and listeners of one board.
+	maxTaps = 8
+	// maxRecording bounds what a recording keeps in memory, in bytes: half an hour of
+	// speech.
+	maxRecording = 4 << 20
+	// openRecording is after how long a recording ends that was started and is not
+	// stopped.
+	openRecording = 30 * time.Minute
+	// livePages is how much sound somebody who listens lags behind.
+	livePages = 180 * time.Millisecond
+)
+
+// tap is where the sound of a board also goes.
+type tap struct {
+	packets chan sound
+	dropped atomic.Int64
+}
+
+type sound struct {
+	opus []byte
+	at   time.Time
+}
+
+func newTap() *tap { return &tap{packets: make(chan sound, tapLength)} }
+
+func (t *tap) take(packet []byte, at time.Time) {
+	select {
+	case t.packets <- sound{bytes.Clone(packet), at}:
+	default:
+		t.dropped.Add(1)
+	}
+}
+
+// tap adds a tap to a conversation. It is false if there are too many.
+func (c *Conversation) tap(t *tap) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.taps) >= maxTaps {
+		return false
+	}
+	c.taps = append(append([]*tap(nil), c.taps...), t) // the reader has the old ones
+	return true
+}
+
+func (c *Conversation) untap(t *tap) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var rest []*tap
+	for _, other := range c.taps {
+		if other != t {
+			rest = append(rest, other)
+		}
+	}
+	c.taps = rest
+}
+
+// awaitTalk waits for somebody to talk with the board.
+func (b *Board) awaitTalk(ctx context.Context) (*Conversation, error) {
+	for {
+		b.mu.Lock()
+		if c := b.talk; c != nil {
+			b.mu.Unlock()
+			return c, nil
+		}
+		if b.woke == nil {
+			b.woke = make(chan struct{})
+		}
+		woke := b.woke
+		b.mu.Unlock()
+		select {
+		case <-woke:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-b.house.ctx.Done():
+			return nil, errDrained
+		}
+	}
+}
+
+var errTaps = tool.Fail(tool.Busy, "Too many listen to the board already.", nil)
+
+// follow writes what a board hears until ctx ends, as Ogg-Opus. With once, it ends
+// with the first conversation.
+func (b *Board) follow(ctx context.Context, w io.Writer, every time.Duration, once bool) (length time.Duration, err error) {
+	var rec *voice.Recorder
+	t := newTap()
+	for {
+		c, err := b.awaitTalk(ctx)
+		if err != nil {
+			break
+		}
+		if !c.tap(t) {
+			return length, errTaps
+		}
+		err = t.write(ctx, c, &rec, w, every)
+		c.untap(t)
+		if err != nil {
+			return length, err
+		}
+		if once || ctx.Err() != nil {
+			break
+		}
+	}
+	if rec == nil {
+		return 0, nil
+	}
+	err = rec.Close()
+	return rec.Length(), err
+}
+
+// write writes what comes until the conversation or ctx ends.
+func (t *tap) write(ctx context.Context, c *Conversation, rec **voice.Recorder, w io.Writer, every time.Duration) (err error) {
+	if *rec == nil {
+		if *rec, err = newRecorder(w, c, every); err != nil {
+			return err
+		}
+	}
+	for {
+		select {
+		case s := <-t.packets:
+			if err := (*rec).Packet(s.at, s.opus); err != nil {
+				return err
+			}
+		case <-c.ctx.Done():
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func newRecorder(w io.Writer, c *Conversation, every time.Duration) (*voice.Recorder, error) {
+	rate := c.hello.Audio.SampleRate
+	if rate <= 0 || rate > 48000 {
+		rate = wire.UplinkRate
+	}
+	return voice.NewRecorder(w, ogg.Recording{Channels: 1, InputRate: rate, Vendor: "patchbay", Every: every, Tags: []ogg.Tag{{Name: "TITLE", Value: c.device.Name}}})
+}
+
+// record is the tool: so many seconds from when somebody talks.
+func (b *Board) record(ctx context.Context, a args) (*tool.Result, error) {
+	if a.Seconds == 0 {
+		a.Seconds = 10
+	}
+	wait := 60
+	if a.Wait != nil {
+		wait = *a.Wait
+	}
+	waiting, cancel := context.WithTimeout(ctx, time.Duration(wait)*time.Second)
+	_, err := b.awaitTalk(waiting)
+	cancel()
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, tool.Fail(tool.Offline, fmt.Sprintf("Nobody talked to the board within %d seconds.", wait), err)
+	}
+	for_, cancel := context.WithTimeout(ctx, time.Duration(a.Seconds)*time.Second)
+	defer cancel()
+	var buf limited
+	length, err := b.follow(for_, &buf, 0, true)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return recorded(buf.Bytes(), length), nil
+}
+
+// recorded is a recording as a result.
+func recorded(file []byte, length time.Duration) *tool.Result {
+	text := fmt.Sprintf("Recorded %.1f s.", length.Seconds())
+	if len(file) == 0 {
+		text = "Nothing was heard."
+	}
+	type block struct {
+		Type string `json:"type"`
+		Text string `json:"text,omitempty"`
+		Data string `json:"data,omitempty"`
+		MIME string `json:"mimeType,omitempty"`
+	}
+	blocks := []block{{Type: "text", Text: text}}
+	if len(file) > 0 {
+		blocks = append(blocks, block{Type: "audio", Data: base64.StdEncoding.EncodeToString(file), MIME: "audio/ogg"})
+	}
+	content, _ := json.Marshal(blocks) // texts
+	structured, _ := json.Marshal(map[string]any{"seconds": length.Seconds(), "bytes": len(file)})
+	return &tool.Result{Content: content, Structured: structured}
+}
+
+// limited is a buffer that refuses to grow without bound.
+type limited struct{ bytes.Buffer }
+
+var errLong = errors.New("the recording is full")
+
+func (l *limited) Write(p []byte) (int, error) {
+	if l.Len()+len(p) > maxRecording {
+		return 0, errLong
+	}
+	return l.Buffer.Write(p)
+}
+
+// recording is one that was started.
+type recording struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+	buf    limited
+	length time.Duration
+	err    error
+}
+
+// audio is the tool of commands about sound.
+func (b *Board) audio(ctx context.Context, a args) (*tool.Result, error) {
+	switch a.Action {
+	case "start":
+		return b.startRecording()
+	case "stop":
+		return b.stopRecording(ctx)
+	case "set":
+		return b.setAudio(ctx, a)
+	}
+	return nil, tool.Fail(tool.BadArgs, "action is start, stop or set.", nil)
+}
+
+func (b *Board) startRecording() (*tool.Result, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.rec != nil {
+		return nil, tool.Fail(tool.Busy, "A recording runs already. Stop it first.", nil)
+	}
+	ctx, cancel := context.WithTimeout(b.house.ctx, openRecording)
+	r := &recording{cancel: cancel, done: make(chan struct{})}
+	b.rec = r
+	b.house.work.Go(func() {
+		defer close(r.done)
+		r.length, r.err = b.follow(ctx, &r.buf, 0, false)
+	})
+	return tool.JSON(map[string]any{"recording": true, "talking": b.talk != nil, "ends_at": time.Now().Add(openRecording).UTC().Truncate(time.Second)}), nil
+}
+
+func (b *Board) stopRecording(ctx context.Context) (*tool.Result, error) {
+	b.mu.Lock()
+	r := b.rec
+	b.rec = nil
+	b.mu.Unlock()
+	if r == nil {
+		return nil, tool.Fail(tool.BadArgs, "No recording runs.", nil)
+	}
+	r.cancel()
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if r.err != nil && !errors.Is(r.err, errLong) {
+		return nil, r.err
+	}
+	return recorded(r.buf.Bytes(), r.length), nil
+}
+
+// settings are what a board's owner set, as kept in the database.
+type settings struct {
+	SampleRate int `json:"sample_rate,omitempty"` // of the sound for the board, in Hz
+	Frame      int `json:"frame_ms,omitempty"`
+}
+
+// setAudio changes how sound is sent to the board.
+func (b *Board) setAudio(ctx context.Context, a args) (*tool.Result, error) {
+	b.mu.Lock()
+	var s settings
+	_ = json.Unmarshal(b.device.Settings, &s) // what cannot be read is replaced
+	if a.SampleRate != 0 {
+		s.SampleRate = a.SampleRate
+	}
+	if a.Frame != 0 {
+		s.Frame = a.Frame
+	}
+	text, err := json.Marshal(s)
+	if err == nil {
+		b.device.Settings = text
+	}
+	b.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	if err := b.house.Store.Devices.SetSettings(ctx, b.number, text); err != nil {
+		return nil, err
+	}
+	out := b.output()
+	return tool.JSON(map[string]any{"sample_rate": out.SampleRate, "frame_ms": out.FrameDuration, "from": "the next conversation"}), nil
+}
+
+// output is how sound is sent to the board in its next conversation.
+func (b *Board) output() wire.Audio {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var s settings
+	_ = json.Unmarshal(b.device.Settings, &s) // what cannot be read was not set
+	out := wire.Audio{Format: "opus", SampleRate: wire.DownlinkRate, Channels: 1, FrameDuration: int(wire.DownlinkFrame.Milliseconds())}
+	if s.SampleRate != 0 {
+		out.SampleRate = s.SampleRate
+	}
+	if s.Frame != 0 {
+		out.FrameDuration = s.Frame
+	}
+	if out.Playable() != nil {
+		out.SampleRate, out.FrameDuration = wire.DownlinkRate, int(wire.DownlinkFrame.Milliseconds())
+	}
+	return out
+}
+
+// ErrUnknown says that no board with a number is plugged in.
+var ErrUnknown = errors.New("there is no such board here")
+
+// Listen writes what a board hears to w as Ogg-Opus, while it is heard, until ctx
+// ends. Nothing comes while nobody talks to the board.
+func (h *Boards) Listen(ctx context.Context, number int64, w io.Writer) error {
+	b := h.find(number)
+	if b == nil {
+		return ErrUnknown
+	}
+	h.metrics.listeners.Inc()
+	defer h.metrics.listeners.Dec()
+	_, err := b.follow(ctx, w, livePages, false)
+	return err
+}

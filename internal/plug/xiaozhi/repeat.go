@@ -1,0 +1,151 @@
+package xiaozhi
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"patchbay/internal/plug/xiaozhi/wire"
+	"patchbay/internal/talk"
+	"patchbay/internal/voice"
+	"patchbay/internal/voice/endpoint"
+	"patchbay/internal/voice/opus"
+)
+
+// maxRepeat is how much somebody may say at once to be repeated, in packets of 60 ms:
+// a minute.
+const maxRepeat = 1000
+
+var (
+	sayHeard  = talk.Say{Zh: "听到 %s 秒", En: "%s s of speech"}
+	sayRepeat = talk.Say{Zh: "还没有设置语音引擎。我听到的是：", En: "No speech engine is set up yet. This is what I heard:"}
+)
+
+// Repeat is the [Voice] of a server without speech engines: boards say back what they
+// heard, so that people know that microphone, network and speaker work. What is typed
+// is put to the board's bot.
+type Repeat struct{}
+
+// Converse implements [Voice].
+func (Repeat) Converse(ctx context.Context, c *Conversation) {
+	p := parrot{c: c, ends: endpoint.New(endpoint.Options{})}
+	for {
+		h, err := c.Next()
+		if err != nil {
+			return
+		}
+		p.heard(ctx, h)
+	}
+}
+
+// parrot is one conversation in which everything is said back.
+type parrot struct {
+	c      *Conversation
+	ends   *endpoint.Detector
+	said   [][]byte
+	begun  int // where in said somebody began to speak
+	manual bool
+	on     bool
+}
+
+// before is how many packets before the beginning of speech are said back too, since
+// it takes some to notice.
+const before = 12
+
+func (p *parrot) heard(ctx context.Context, h Heard) {
+	switch h.Kind {
+	case HeardBegin:
+		p.manual, p.on = h.Text == wire.ModeManual, true
+		p.forget()
+	case HeardSound:
+		p.sound(ctx, h)
+	case HeardEnd:
+		if p.on && p.manual {
+			p.repeat(ctx)
+		}
+	case HeardText:
+		p.on = false
+		_ = p.c.Ask(ctx, h.Text) // the end of the conversation is seen by Next
+	case HeardAbort:
+		p.forget()
+	}
+}
+
+func (p *parrot) forget() {
+	p.said, p.begun = nil, 0
+	p.ends.Reset()
+}
+
+func (p *parrot) sound(ctx context.Context, h Heard) {
+	if !p.on || len(p.said) >= maxRepeat {
+		return
+	}
+	p.said = append(p.said, bytes.Clone(h.Opus))
+	event := p.ends.Packet(h.Opus)
+	if p.manual {
+		return
+	}
+	switch event {
+	case endpoint.Began:
+		p.said = p.said[max(0, len(p.said)-before):]
+	case endpoint.Ended:
+		p.repeat(ctx)
+	case endpoint.None:
+		if !p.ends.Speaking() && len(p.said) > 4*before {
+			p.said = append(p.said[:0], p.said[len(p.said)-before:]...)
+		}
+	}
+}
+
+// repeat says back what was said.
+func (p *parrot) repeat(ctx context.Context) {
+	said, c := p.said, p.c
+	spoke := p.ends.Voiced()
+	p.forget()
+	p.on = c.realtime() // others say when they listen again
+	if spoke == 0 {
+		return
+	}
+	generation := c.Generation()
+	if err := c.Understood(sayHeard.In(c.lang, fmt.Sprintf("%.1f", spoke.Seconds()))); err != nil {
+		return
+	}
+	packets := fitting(said, c.Frame())
+	if len(packets) == 0 {
+		return
+	}
+	_, _ = c.Speak(ctx, generation, &captioned{Source: voice.Packets(packets), text: sayRepeat.In(c.lang)}) // the end of the conversation is seen by Next
+	if c.realtime() {                                                                                       // it has heard itself
+		c.events.dropSounds()
+	}
+}
+
+// fitting makes packets of the length that the board plays, as far as that can be done
+// without decoding.
+func fitting(packets [][]byte, frame time.Duration) [][]byte {
+	framer := opus.NewFramer(frame)
+	var out [][]byte
+	for i, p := range packets {
+		if framer.Push(p) != nil {
+			continue
+		}
+		if i == len(packets)-1 {
+			framer.Flush()
+		}
+		for {
+			packet, ok := framer.Pop(nil)
+			if !ok {
+				break
+			}
+			out = append(out, packet)
+		}
+	}
+	return out
+}
+
+func (c *Conversation) realtime() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mode == wire.ModeRealtime
+}
