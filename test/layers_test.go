@@ -42,7 +42,7 @@ var standsOn = map[string][]string{
 	"plug/learn/transfer": {"store"},
 	"plug/mcp":            {"account", "board", "jsonrpc", "seal", "talk", "tool"},
 	"plug/xiaozhi":        {"account", "board", "plug/xiaozhi/mqtt", "plug/xiaozhi/remote", "plug/xiaozhi/udp", "plug/xiaozhi/wire", "seal", "store", "talk", "tool", "voice"},
-	"plug/xiaozhi/broker": {"plug/xiaozhi/wire"},
+	"plug/xiaozhi/broker": {"plug/xiaozhi/mqtt"},
 	"plug/xiaozhi/mqtt":   {"plug/xiaozhi/wire"},
 	"plug/xiaozhi/remote": {"jsonrpc", "plug/xiaozhi/wire", "tool"},
 	"plug/xiaozhi/sim":    {"jsonrpc", "plug/xiaozhi/wire"},

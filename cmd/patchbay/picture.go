@@ -4,11 +4,23 @@ import (
 	"bytes"
 	"image"
 	"image/color"
+	"image/jpeg"
 	"image/png"
 )
 
 // inventedPhoto is a picture of a sunset over a lake, for simulated cameras.
-func inventedPhoto() []byte {
+func inventedPhoto() []byte { return encodePNG(sunset()) }
+
+// inventedJPEG is the same for cameras of voice boards, which take nothing else.
+func inventedJPEG() []byte {
+	var b bytes.Buffer
+	if err := jpeg.Encode(&b, sunset(), nil); err != nil {
+		panic(err) // it is small
+	}
+	return b.Bytes()
+}
+
+func sunset() image.Image {
 	const w, h, horizon = 320, 240, 150
 	m := image.NewRGBA(image.Rect(0, 0, w, h))
 	for y := range h {
@@ -16,7 +28,7 @@ func inventedPhoto() []byte {
 			m.SetRGBA(x, y, scenery(x, y, horizon))
 		}
 	}
-	return encodePNG(m)
+	return m
 }
 
 // scenery is the sky above the horizon, the sun in it, and both in the water.

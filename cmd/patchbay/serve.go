@@ -38,9 +38,16 @@ func (c *serveCmd) Run(ctx context.Context, sh *shell) error {
 	if err != nil {
 		return err
 	}
+	var demo demoBoard
+	defer demo.close()
 	return app.Serve(ctx, settings, app.Options{
 		Version: thisBuild().Version, Demo: c.Demo, Logs: sh.stderr,
-		Ready: func(url string, b *app.Base) { c.greet(ctx, sh, url, b) },
+		Ready: func(url string, b *app.Base) {
+			c.greet(ctx, sh, url, b)
+			if c.Demo {
+				demo.start(ctx, url)
+			}
+		},
 	})
 }
 
@@ -53,7 +60,7 @@ func (c *serveCmd) greet(ctx context.Context, sh *shell, url string, b *app.Base
 	case sh.json:
 		sh.writeJSON(map[string]any{"url": url, "pid": os.Getpid(), "data": b.Config.Data}, "") //nolint:errcheck // whoever reads it has gone
 	case c.Demo:
-		sh.say(sayDemoServer, url, app.DemoBot, app.DemoKey, quoteWord(b.Config.Data))
+		sh.say(sayDemoServer, url, app.DemoBot, app.DemoKey, quoteWord(b.Config.Data), app.DemoBoard)
 	}
 }
 
@@ -75,7 +82,11 @@ curl -N -X POST %[1]s/sse/rokid \
   }'
 
 或者：patchbay simulate glasses --url %[1]s --key %[3]s --agent-id 1
-      patchbay ask 1 "你好" --data %[4]s`,
+      patchbay ask 1 "你好" --data %[4]s
+
+还插着一块模拟的语音板，叫 %[5]s：
+
+patchbay device call %[5]s self.audio_speaker.set_volume volume=30 --data %[4]s`,
 		En: `The demo of Patchbay is at %[1]s
 Bot 1 is called %[2]s and says back what it is told; the key is %[3]s.
 Ask as glasses do:
@@ -92,7 +103,11 @@ curl -N -X POST %[1]s/sse/rokid \
   }'
 
 or: patchbay simulate glasses --url %[1]s --key %[3]s --agent-id 1
-    patchbay ask 1 "hello" --data %[4]s`,
+    patchbay ask 1 "hello" --data %[4]s
+
+A simulated voice board is plugged in too, called %[5]s:
+
+patchbay device call %[5]s self.audio_speaker.set_volume volume=30 --data %[4]s`,
 	}
 	sayNobody = talk.Say{
 		Zh: "还没有账户。在另一个终端里开始：patchbay user add 名字 --data %s",

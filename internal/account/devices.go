@@ -359,7 +359,7 @@ func (s *Service) MQTTLogin(d store.Device, address string) MQTTLogin {
 		panic(err) // a text and a number
 	}
 	l := MQTTLogin{
-		ClientID: mqttGroup + mqttSeparator + strings.ReplaceAll(d.Hardware, ":", "_") + mqttSeparator + d.Client,
+		ClientID: MQTTClientID(d),
 		Username: base64.StdEncoding.EncodeToString(text),
 	}
 	l.Password = s.mqttPassword(d, l)
@@ -370,17 +370,31 @@ func (s *Service) mqttPassword(d store.Device, l MQTTLogin) string {
 	return base64.StdEncoding.EncodeToString(s.signature("mqtt", d, l.ClientID+"|"+l.Username))
 }
 
+// MQTTClientID is the client id of an [MQTTLogin] of a device.
+func MQTTClientID(d store.Device) string {
+	return mqttGroup + mqttSeparator + strings.ReplaceAll(d.Hardware, ":", "_") + mqttSeparator + d.Client
+}
+
+// MQTTDevice is the device that a client id of an [MQTTLogin] is made for.
+func MQTTDevice(kind, clientID string) (DeviceID, bool) {
+	parts := strings.Split(clientID, mqttSeparator)
+	if len(parts) != 3 || parts[0] != mqttGroup {
+		return DeviceID{}, false
+	}
+	return DeviceID{kind, strings.ReplaceAll(parts[1], "_", ":"), parts[2]}, true
+}
+
 // CheckMQTT finds the device of a kind that a login was made for. A refusal is
 // [ErrNoKey] or [ErrUnknown], for which [Refused] is true.
 func (s *Service) CheckMQTT(ctx context.Context, kind string, l MQTTLogin) (store.Device, error) {
 	if l.Password == "" {
 		return store.Device{}, ErrNoKey
 	}
-	parts := strings.Split(l.ClientID, mqttSeparator)
-	if len(parts) != 3 || parts[0] != mqttGroup {
+	id, ok := MQTTDevice(kind, l.ClientID)
+	if !ok {
 		return store.Device{}, ErrUnknown
 	}
-	d, known, err := s.approved(ctx, DeviceID{kind, strings.ReplaceAll(parts[1], "_", ":"), parts[2]})
+	d, known, err := s.approved(ctx, id)
 	if err != nil {
 		return store.Device{}, err
 	}

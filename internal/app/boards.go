@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,9 +25,11 @@ import (
 	"patchbay/internal/config"
 	"patchbay/internal/observe"
 	"patchbay/internal/plug/xiaozhi"
+	"patchbay/internal/plug/xiaozhi/broker"
 	"patchbay/internal/plug/xiaozhi/mqtt"
 	"patchbay/internal/plug/xiaozhi/udp"
 	"patchbay/internal/plug/xiaozhi/wire"
+	"patchbay/internal/store"
 	"patchbay/internal/talk"
 	"patchbay/internal/voice/opus"
 )
@@ -47,9 +51,10 @@ type voiceBoards struct {
 	boards   *xiaozhi.Boards
 	photos   *xiaozhi.Photos
 	encoders *opus.Encoders
-	audio    *udp.Server  // nil: no UDP
-	mqtt     *mqtt.Server // nil: no MQTT
-	plain    net.Listener // of MQTT; nil: none
+	audio    *udp.Server    // nil: no UDP
+	mqtt     *mqtt.Server   // nil: no MQTT of ours
+	broker   *broker.Client // nil: nobody else's
+	plain    net.Listener   // of MQTT; nil: none
 	secure   net.Listener
 	tls      *tls.Config
 	base     *Base
@@ -106,7 +111,46 @@ func boardsOn(ctx context.Context, hub *board.Board, b *Base, messages *bus.Bus,
 			MaxConns: c.XiaoZhi.Boards, Spread: mqttSpread, Logger: log, Registerer: reg,
 		})
 	}
+	if c.XiaoZhi.Join != "" {
+		if err := v.join(c.XiaoZhi, messages, reg); err != nil {
+			return nil, err
+		}
+	}
 	return v, v.boards.Refresh(ctx)
+}
+
+// atBroker is a board's connection to somebody else's MQTT server.
+type atBroker struct{ *broker.Conn }
+
+// LocalAddr implements [xiaozhi.Post]: the board has not come to us.
+func (atBroker) LocalAddr() netip.AddrPort { return netip.AddrPort{} }
+
+// joinLease is the name of the right to be the one instance that has joined the
+// broker.
+const joinLease = "xiaozhi-broker"
+
+// join makes this server a client of somebody else's broker.
+func (v *voiceBoards) join(x config.XiaoZhi, messages *bus.Bus, reg prometheus.Registerer) (err error) {
+	o := broker.Options{
+		URL: x.Join, Username: x.JoinUser, Password: x.JoinPass, ClientID: "patchbay-" + installation(v.base), Events: x.JoinTells,
+		Known: v.boards.KnownMQTT, Connected: func(c *broker.Conn) mqtt.Session { return v.boards.ConnectedMQTT(atBroker{c}) },
+		Roll: func(context.Context) ([]string, error) {
+			return v.boards.RollMQTT(x.Transport == store.TransportMQTT), nil
+		},
+		Auth: v.boards.AdmitMQTT, AuthSecret: x.JoinKey, MaxConns: x.Boards, Logger: v.log, Registerer: reg,
+	}
+	if !messages.Alone() {
+		leases, instance := v.base.Store.Leases, messages.Instance
+		o.Hold = func(ctx context.Context, d time.Duration) (bool, error) {
+			now := time.Now()
+			return leases.Take(ctx, joinLease, instance, now, now.Add(d))
+		}
+		o.Release = func(ctx context.Context) error { return leases.Release(ctx, joinLease, instance) }
+	}
+	if v.broker, err = broker.New(o); err != nil {
+		return fmt.Errorf("xiaozhi.join: %w", err)
+	}
+	return nil
 }
 
 // encodersAtOnce bounds how many sounds are encoded at a time; each takes half a
@@ -148,7 +192,7 @@ func (v *voiceBoards) discovery(ctx context.Context, c *config.Config, reg prome
 	x := c.XiaoZhi
 	o := xiaozhi.DiscoveryOptions{
 		Accounts: v.base.Accounts, Logger: v.log, Registerer: reg, PublicURL: c.PublicURL, Lang: talk.Lang(c.Lang),
-		Transport: x.Transport, Framing: wire.Framing(x.Framing), MQTT: v.endpoint(x.Broker), Keepalive: x.Keepalive,
+		Transport: x.Transport, Framing: wire.Framing(x.Framing), MQTT: v.endpoint(x), OwnTopics: x.Join != "", Keepalive: x.Keepalive,
 		FirmwareFolder: x.Firmware, Address: addresses.Of,
 	}
 	if x.Zone != "" {
@@ -167,15 +211,27 @@ func (v *voiceBoards) discovery(ctx context.Context, c *config.Config, reg prome
 	return err
 }
 
-// endpoint is where boards are told the MQTT server is: at the port that was opened,
-// of whatever host they came to.
-func (v *voiceBoards) endpoint(told string) string {
+// endpoint is where boards are told the MQTT server is: where the settings say, or the
+// broker that was joined, or the port that was opened, of whatever host they came to.
+func (v *voiceBoards) endpoint(x config.XiaoZhi) string {
+	if x.Broker != "" {
+		return x.Broker
+	}
+	if u, err := url.Parse(x.Join); x.Join != "" && err == nil {
+		switch {
+		case u.Port() != "":
+			return u.Host
+		case u.Scheme == "mqtts" || u.Scheme == "wss":
+			return u.Hostname() + ":8883"
+		}
+		return u.Hostname() + ":1883"
+	}
 	l := v.plain
 	if v.secure != nil {
 		l = v.secure
 	}
-	if told != "" || l == nil {
-		return told
+	if l == nil {
+		return ""
 	}
 	return ":" + strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
@@ -189,6 +245,10 @@ func (v *voiceBoards) Run(ctx context.Context) error {
 	}
 	if v.secure != nil {
 		running.Go(func() error { return v.mqtt.Serve(ctx, v.secure, v.tls) })
+	}
+	if v.broker != nil {
+		// It ends by Drain, which has something to say to the boards before.
+		running.Go(func() error { v.broker.Run(context.WithoutCancel(ctx)); return nil })
 	}
 	return running.Wait()
 }
@@ -219,6 +279,9 @@ func (v *voiceBoards) keepFresh(ctx context.Context) error {
 // Drain ends conversations and connections.
 func (v *voiceBoards) Drain(ctx context.Context) {
 	v.boards.Drain(ctx)
+	if v.broker != nil {
+		v.broker.Shutdown(ctx) //nolint:errcheck // what is left ends with the process
+	}
 	if v.mqtt != nil {
 		v.mqtt.Shutdown(ctx) //nolint:errcheck // what is left ends with the process
 	}

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"net"
 	"path/filepath"
+	"time"
 
 	"patchbay/internal/account"
 	"patchbay/internal/board"
 	"patchbay/internal/config"
+	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/store"
 )
 
@@ -17,6 +19,10 @@ const (
 	DemoPerson = "demo"
 	DemoBot    = "小龙虾"
 	DemoKey    = "test_token"
+	DemoBoard  = "desk"
+	// The demo's voice board is the one with these, whoever simulates it.
+	DemoBoardMAC  = "02:00:00:00:de:30"
+	DemoBoardUUID = "5ca1ab1e-0000-4000-8000-00000000de30"
 )
 
 // demoConfig keeps the demo's data apart from real data, since its key is known
@@ -30,6 +36,11 @@ func demoConfig(c *config.Config, addr net.Addr) (*config.Config, error) {
 	}
 	demo := *c
 	demo.Data = filepath.Join(c.Data, "demo")
+	for _, port := range []*string{&demo.XiaoZhi.MQTT, &demo.XiaoZhi.Audio} {
+		if *port == "" {
+			*port = "127.0.0.1:0" // for the demo's board
+		}
+	}
 	return &demo, nil
 }
 
@@ -52,8 +63,23 @@ func seedDemo(ctx context.Context, b *Base) error {
 		Person: p.ID, Name: "demo", Secret: DemoKey,
 		Scopes: []string{account.ScopeLingzhu, account.ScopeLearn, account.ScopeMCP},
 	})
-	if errors.Is(err, store.ErrExists) {
-		return nil
+	if err != nil && !errors.Is(err, store.ErrExists) {
+		return err
 	}
-	return err
+	return seedBoard(ctx, b, p)
+}
+
+// seedBoard makes a voice board the demo person's before it calls for the first time.
+// It uses MQTT, so that it can be reached all the time.
+func seedBoard(ctx context.Context, b *Base, p store.Person) error {
+	d, code, err := b.Accounts.DeviceSeen(ctx, store.DeviceCall{
+		Kind: xiaozhi.Kind, Hardware: DemoBoardMAC, Client: DemoBoardUUID, Article: "simulated", At: time.Now(),
+	})
+	if err != nil || code == "" {
+		return err
+	}
+	if d, err = b.Accounts.ApproveShown(ctx, account.NewDevice{Person: p.ID, Code: code, Name: DemoBoard, Bot: 1}); err != nil {
+		return err
+	}
+	return b.Store.Devices.SetTransport(ctx, d.Number, store.TransportMQTT)
 }

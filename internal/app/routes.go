@@ -51,6 +51,10 @@ func routes(d doors) *http.ServeMux {
 	}
 	mux.HandleFunc("GET "+xiaozhi.FirmwarePath, d.boards.home.ServeFirmware)
 	mux.Handle(xiaozhi.VisionPath, d.boards.photos)
+	if b := d.boards.broker; b != nil {
+		mux.HandleFunc("POST /xiaozhi/mqtt/auth", b.ServeAuth)
+		mux.HandleFunc("POST /xiaozhi/mqtt/acl", b.ServeACL)
+	}
 	mux.Handle("/api/v1/", d.api)
 	mux.Handle("/api/v1/learn/", d.learnFiles)
 	mux.Handle("GET /metrics", d.metrics)

@@ -122,6 +122,11 @@ type XiaoZhi struct {
 	Audio     string        `key:"audio" doc:"Address and UDP port for the sound of boards on MQTT, such as :8884; empty means that they cannot talk."`
 	AudioHost string        `key:"audio_host" doc:"Where boards are told that is: an IPv4 address, or a name with one; empty means where they found the MQTT server."`
 	AudioPort int           `key:"audio_port" default:"0" min:"0" max:"65535" doc:"The port that they are told, if a router has another; 0 means that of audio."`
+	Join      string        `key:"join" doc:"MQTT broker of somebody else's to which boards connect instead of this server, such as mqtts://mqtt.example.org; it has to subscribe boards by itself. Set broker too if boards reach it by another name."`
+	JoinUser  string        `key:"join_user" doc:"User name of this server at that broker."`
+	JoinPass  string        `key:"join_password" secret:"true" doc:"Password of this server at that broker."`
+	JoinKey   string        `key:"join_secret" secret:"true" doc:"What that broker shows when it asks at /xiaozhi/mqtt/auth and /xiaozhi/mqtt/acl who may connect; empty means that it cannot ask."`
+	JoinTells bool          `key:"join_events" default:"false" doc:"That broker tells who comes and goes below $SYS/brokers, as EMQX does."`
 	Boards    int           `key:"boards" default:"20000" min:"1" max:"1000000" doc:"Most connections of boards on MQTT."`
 	Sockets   int           `key:"sockets" default:"5000" min:"1" max:"1000000" doc:"Most WebSockets of boards."`
 	Firmware  string        `key:"firmware" path:"true" doc:"Folder with firmware that boards are offered, named family-version.bin, such as bread-compact-wifi-2.4.3.bin; empty means none."`

@@ -49,6 +49,44 @@ func (h *Boards) AdmitMQTT(ctx context.Context, who mqtt.ConnectInfo) (string, e
 	return d.Hardware, nil
 }
 
+// KnownMQTT says whether the board with a client id at somebody else's MQTT server is
+// approved. The id is its MAC address.
+func (h *Boards) KnownMQTT(ctx context.Context, id, clientID string) (bool, error) {
+	who, ok := account.MQTTDevice(Kind, clientID)
+	if !ok || who.Hardware != id {
+		return false, nil
+	}
+	d, err := h.Store.Devices.ByHardware(ctx, Kind, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil || !d.Is(who.Client) {
+		return false, err
+	}
+	h.plug(ctx, d)
+	return true, nil
+}
+
+// RollMQTT is the client ids of all boards that are to use MQTT: those whose owners
+// want that, and with all those too that have not decided.
+func (h *Boards) RollMQTT(all bool) []string {
+	h.mu.Lock()
+	boards := make([]*Board, 0, len(h.boards))
+	for _, b := range h.boards {
+		boards = append(boards, b)
+	}
+	h.mu.Unlock()
+	var roll []string
+	for _, b := range boards {
+		b.mu.Lock()
+		if t := b.device.Transport; t == store.TransportMQTT || all && t == "" {
+			roll = append(roll, account.MQTTClientID(b.device))
+		}
+		b.mu.Unlock()
+	}
+	return roll
+}
+
 // ConnectedMQTT is what a board that was admitted says goes to; nil if it was removed
 // meanwhile.
 func (h *Boards) ConnectedMQTT(conn Post) mqtt.Session {
@@ -115,7 +153,7 @@ func (x *exchange) hello(payload []byte) {
 		return // a board that is not answered says so after 10 s
 	}
 	if h.Audio == nil {
-		h.Logger.Warn("a board on MQTT wants to talk, and there is no UDP port for its sound; set xiaozhi.udp", "device", b.number)
+		h.Logger.Warn("a board on MQTT wants to talk, and there is no UDP port for its sound; set xiaozhi.audio", "device", b.number)
 		h.metrics.refused.WithLabelValues("audio").Inc()
 		return
 	}
@@ -130,8 +168,14 @@ func (x *exchange) hello(payload []byte) {
 		return
 	}
 	link := audio.Link()
+	if at := x.conn.LocalAddr(); link.Server == "" && at.IsValid() {
+		link.Server = at.Addr().Unmap().String()
+	}
 	if link.Server == "" {
-		link.Server = x.conn.LocalAddr().Addr().Unmap().String()
+		h.Logger.Warn("a board cannot be told where to send its sound; set xiaozhi.audio_host", "device", b.number)
+		h.metrics.refused.WithLabelValues("audio").Inc()
+		audio.Close()
+		return
 	}
 	b.mu.Lock()
 	d := b.device

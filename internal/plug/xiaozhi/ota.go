@@ -79,6 +79,9 @@ type DiscoveryOptions struct {
 	// where the server is. Empty: there is none, and every board gets the WebSocket.
 	MQTT      string
 	Keepalive time.Duration // of MQTT; 0: wire.DefaultKeepalive
+	// OwnTopics has each board publish below a topic of its own, as brokers want it
+	// that are not ours, to tell boards apart.
+	OwnTopics bool
 
 	// Firmware says what a family of boards could be running instead of a version:
 	// digits and dots, and an http or https URL, or one of the files that
@@ -376,7 +379,7 @@ func (d *Discovery) answer(ctx context.Context, c store.DeviceCall, p place) (a 
 		login := d.Accounts.MQTTLogin(device, c.Address)
 		a.MQTT = &wire.MQTTPlan{
 			Endpoint: d.endpoint(p), ClientID: login.ClientID, Username: login.Username, Password: login.Password,
-			Publish: mqttTopic, Subscribe: "null", Keepalive: int(d.Keepalive.Seconds()),
+			Publish: d.topic(login.ClientID), Subscribe: "null", Keepalive: int(d.Keepalive.Seconds()),
 		}
 	} else {
 		a.WebSocket = &wire.SocketPlan{URL: p.socket(), Token: d.Accounts.SocketToken(device), Version: d.Framing}
@@ -426,6 +429,14 @@ func (d *Discovery) overMQTT(device store.Device) bool {
 		want = d.Transport
 	}
 	return want == store.TransportMQTT && d.MQTT != ""
+}
+
+// topic is what a board publishes to.
+func (d *Discovery) topic(clientID string) string {
+	if d.OwnTopics {
+		return mqttTopic + "/" + clientID
+	}
+	return mqttTopic
 }
 
 // endpoint is the broker as boards are told it.
