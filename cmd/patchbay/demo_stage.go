@@ -68,6 +68,7 @@ func (st *stage) actor(ctx context.Context, run func(context.Context) error) {
 func playServe(ctx context.Context, st *stage) error {
 	c, _, err := config.Load(config.Sources{Flags: map[string]string{
 		"data": st.folder, "listen": "127.0.0.1:0", "lang": string(st.sh.lang), "lingzhu.push_url": "",
+		"xiaozhi.mqtt": "127.0.0.1:0", "xiaozhi.audio": "127.0.0.1:0", "xiaozhi.transport": "mqtt",
 	}})
 	if err != nil {
 		return err

@@ -12,9 +12,9 @@ func TestDemo(t *testing.T) {
 		t.Run(lang, func(t *testing.T) {
 			t.Parallel()
 			text := d.ok("demo", "--lang", lang)
-			want := []string{"\n1  启动服务\n", "› 你好，Patchbay！\n", "⟶ take_photo\n", "绑定成功", "× 插件断线\n", "低头思故乡。", "你叫小明", "我看了温度计，书房: 21.5 °C。", "答案：H2O", "⇠ 欢迎回来", "上次的问题有结果了：票订好了", "全部通过"}
+			want := []string{"\n1  启动服务\n", "› 你好，Patchbay！\n", "⟶ take_photo\n", "绑定成功", "× 插件断线\n", "低头思故乡。", "你叫小明", "我看了温度计，书房: 21.5 °C。", "答案：H2O", "设备叫“厨房”", "⇢ board-1_self_camera_take_photo", "听到 0.9 秒", "⇠ 欢迎回来", "上次的问题有结果了：票订好了", "全部通过"}
 			if lang == "en" {
-				want = []string{"\n1  The server starts\n", "‹ Hello, Patchbay!\n", "Connected!", "× the plugin loses", "of the night;", "you are Ming", "I looked at the thermometer: study: 21.5 °C.", "Answer: H2O", "⇠ Welcome back", "Your earlier question has an answer: Your ticket", "Everything went as it should"}
+				want = []string{"\n1  The server starts\n", "‹ Hello, Patchbay!\n", "Connected!", "× the plugin loses", "of the night;", "you are Ming", "I looked at the thermometer: study: 21.5 °C.", "Answer: H2O", "it is called “kitchen”", "⇢ kitchen_self_camera_take_photo", "0.9 s of speech", "⇠ Welcome back", "Your earlier question has an answer: Your ticket", "Everything went as it should"}
 			}
 			for _, w := range want {
 				if !strings.Contains(text, w) {
@@ -41,7 +41,7 @@ func TestDemoAsJSON(t *testing.T) {
 		}
 		names = append(names, r.Name)
 	}
-	if got := strings.Join(names, " "); got != "serve ask bind plugin model tools learn late" {
+	if got := strings.Join(names, " "); got != "serve ask bind plugin model tools learn board late" {
 		t.Errorf("the steps are %s", got)
 	}
 }

@@ -47,6 +47,7 @@ const (
 
 // voiceBoards is everything that voice boards connect to.
 type voiceBoards struct {
+	surroundings
 	home     *xiaozhi.Discovery
 	boards   *xiaozhi.Boards
 	photos   *xiaozhi.Photos
@@ -57,66 +58,80 @@ type voiceBoards struct {
 	plain    net.Listener   // of MQTT; nil: none
 	secure   net.Listener
 	tls      *tls.Config
-	base     *Base
-	log      *slog.Logger
 	stopped  sync.Once
 }
 
+// surroundings are what voice boards are plugged into.
+type surroundings struct {
+	hub       *board.Board
+	base      *Base
+	messages  *bus.Bus
+	log       *slog.Logger
+	reg       prometheus.Registerer
+	guard     *account.Guard
+	addresses observe.Addresses
+	dial      func(context.Context, string, string) (net.Conn, error) // to the outside, guarded
+	web       net.Addr                                                // of the HTTP server
+	demo      bool
+}
+
 // boardsOn makes it all, and opens its ports.
-func boardsOn(ctx context.Context, hub *board.Board, b *Base, messages *bus.Bus, log *slog.Logger, reg prometheus.Registerer,
-	guard *account.Guard, addresses observe.Addresses, dial func(context.Context, string, string) (net.Conn, error), http_ net.Listener, demo bool,
-) (v *voiceBoards, err error) {
-	c := b.Config
-	v = &voiceBoards{base: b, log: log, encoders: opus.NewEncoders(encodersAtOnce)}
+func boardsOn(ctx context.Context, at surroundings) (v *voiceBoards, err error) {
+	c := at.base.Config
+	v = &voiceBoards{surroundings: at, encoders: opus.NewEncoders(encodersAtOnce)}
 	defer func() {
 		if err != nil {
 			v.Close()
 		}
 	}()
-	if err := v.listen(c, reg); err != nil {
+	if err := v.listen(c); err != nil {
 		return nil, err
 	}
-	o := xiaozhi.Options{
-		Accounts: b.Accounts, Store: b.Store, Hub: hub, Logger: log, Registerer: reg, Guard: guard, Address: addresses.Of, Lang: talk.Lang(c.Lang),
-		Encoders: v.encoders, Audio: v.audio, PublicURL: c.PublicURL, Secure: c.TLS.Cert != "",
-		Silence: c.XiaoZhi.Silence, Linger: c.XiaoZhi.Linger, Sockets: c.XiaoZhi.Sockets, WakeWords: c.XiaoZhi.WakeWords,
-		Fetch: fetchSound(dial),
-	}
-	if a, ok := http_.Addr().(*net.TCPAddr); ok {
-		o.Port = strconv.Itoa(a.Port)
-	}
-	if c.XiaoZhi.Voice == "repeat" {
-		o.Voice = xiaozhi.Repeat{}
-	}
-	if !messages.Alone() {
-		o.Claim = func(number int64) { claimBoard(messages, number, log) }
-	}
-	if v.boards, err = xiaozhi.NewBoards(o); err != nil {
+	if err := v.plugIn(c); err != nil {
 		return nil, err
-	}
-	if !messages.Alone() {
-		if err := hearClaims(messages, v.boards); err != nil {
-			return nil, err
-		}
 	}
 	v.photos = xiaozhi.NewPhotos(xiaozhi.PhotosOptions{
-		Accounts: b.Accounts, Logger: log, Registerer: reg, Address: addresses.Of, Guard: guard, Taken: v.boards.Taken, Lang: talk.Lang(c.Lang),
+		Accounts: v.base.Accounts, Logger: v.log, Registerer: v.reg, Address: v.addresses.Of, Guard: v.guard, Taken: v.boards.Taken, Lang: talk.Lang(c.Lang),
 	})
-	if err := v.discovery(ctx, c, reg, addresses, demo); err != nil {
+	if err := v.discovery(ctx, c); err != nil {
 		return nil, err
 	}
 	if v.plain != nil || v.secure != nil {
 		v.mqtt = mqtt.New(mqtt.Options{
 			Auth: v.boards.AdmitMQTT, Connected: func(conn *mqtt.Conn) mqtt.Session { return v.boards.ConnectedMQTT(conn) },
-			MaxConns: c.XiaoZhi.Boards, Spread: mqttSpread, Logger: log, Registerer: reg,
+			MaxConns: c.XiaoZhi.Boards, Spread: mqttSpread, Logger: v.log, Registerer: v.reg,
 		})
 	}
 	if c.XiaoZhi.Join != "" {
-		if err := v.join(c.XiaoZhi, messages, reg); err != nil {
+		if err := v.join(c.XiaoZhi); err != nil {
 			return nil, err
 		}
 	}
 	return v, v.boards.Refresh(ctx)
+}
+
+// plugIn makes what knows all boards.
+func (v *voiceBoards) plugIn(c *config.Config) (err error) {
+	o := xiaozhi.Options{
+		Accounts: v.base.Accounts, Store: v.base.Store, Hub: v.hub, Logger: v.log, Registerer: v.reg, Guard: v.guard, Address: v.addresses.Of,
+		Lang: talk.Lang(c.Lang), Encoders: v.encoders, Audio: v.audio, PublicURL: c.PublicURL, Secure: c.TLS.Cert != "",
+		Silence: c.XiaoZhi.Silence, Linger: c.XiaoZhi.Linger, Sockets: c.XiaoZhi.Sockets, WakeWords: c.XiaoZhi.WakeWords,
+		Fetch: fetchSound(v.dial),
+	}
+	if a, ok := v.web.(*net.TCPAddr); ok {
+		o.Port = strconv.Itoa(a.Port)
+	}
+	if c.XiaoZhi.Voice == "repeat" {
+		o.Voice = xiaozhi.Repeat{}
+	}
+	if !v.messages.Alone() {
+		o.Claim = v.claim
+	}
+	if v.boards, err = xiaozhi.NewBoards(o); err != nil || v.messages.Alone() {
+		return err
+	}
+	_, err = v.messages.Subscribe(hereSubject, v.claimed)
+	return err
 }
 
 // atBroker is a board's connection to somebody else's MQTT server.
@@ -130,17 +145,17 @@ func (atBroker) LocalAddr() netip.AddrPort { return netip.AddrPort{} }
 const joinLease = "xiaozhi-broker"
 
 // join makes this server a client of somebody else's broker.
-func (v *voiceBoards) join(x config.XiaoZhi, messages *bus.Bus, reg prometheus.Registerer) (err error) {
+func (v *voiceBoards) join(x config.XiaoZhi) (err error) {
 	o := broker.Options{
 		URL: x.Join, Username: x.JoinUser, Password: x.JoinPass, ClientID: "patchbay-" + installation(v.base), Events: x.JoinTells,
 		Known: v.boards.KnownMQTT, Connected: func(c *broker.Conn) mqtt.Session { return v.boards.ConnectedMQTT(atBroker{c}) },
 		Roll: func(context.Context) ([]string, error) {
 			return v.boards.RollMQTT(x.Transport == store.TransportMQTT), nil
 		},
-		Auth: v.boards.AdmitMQTT, AuthSecret: x.JoinKey, MaxConns: x.Boards, Logger: v.log, Registerer: reg,
+		Auth: v.boards.AdmitMQTT, AuthSecret: x.JoinKey, MaxConns: x.Boards, Logger: v.log, Registerer: v.reg,
 	}
-	if !messages.Alone() {
-		leases, instance := v.base.Store.Leases, messages.Instance
+	if !v.messages.Alone() {
+		leases, instance := v.base.Store.Leases, v.messages.Instance
 		o.Hold = func(ctx context.Context, d time.Duration) (bool, error) {
 			now := time.Now()
 			return leases.Take(ctx, joinLease, instance, now, now.Add(d))
@@ -158,7 +173,7 @@ func (v *voiceBoards) join(x config.XiaoZhi, messages *bus.Bus, reg prometheus.R
 const encodersAtOnce = 64
 
 // listen opens the ports for MQTT and sound.
-func (v *voiceBoards) listen(c *config.Config, reg prometheus.Registerer) (err error) {
+func (v *voiceBoards) listen(c *config.Config) (err error) {
 	x := c.XiaoZhi
 	if x.MQTT != "" {
 		if v.plain, err = net.Listen("tcp", x.MQTT); err != nil {
@@ -179,7 +194,7 @@ func (v *voiceBoards) listen(c *config.Config, reg prometheus.Registerer) (err e
 		}
 	}
 	if x.Audio != "" {
-		v.audio, err = udp.Listen(x.Audio, udp.Options{PublicHost: x.AudioHost, PublicPort: x.AudioPort, Logger: v.log, Registerer: reg})
+		v.audio, err = udp.Listen(x.Audio, udp.Options{PublicHost: x.AudioHost, PublicPort: x.AudioPort, Logger: v.log, Registerer: v.reg})
 		if err != nil {
 			return fmt.Errorf("listen for the sound of boards (xiaozhi.audio): %w", err)
 		}
@@ -188,19 +203,19 @@ func (v *voiceBoards) listen(c *config.Config, reg prometheus.Registerer) (err e
 }
 
 // discovery makes what boards call at home.
-func (v *voiceBoards) discovery(ctx context.Context, c *config.Config, reg prometheus.Registerer, addresses observe.Addresses, demo bool) (err error) {
+func (v *voiceBoards) discovery(ctx context.Context, c *config.Config) (err error) {
 	x := c.XiaoZhi
 	o := xiaozhi.DiscoveryOptions{
-		Accounts: v.base.Accounts, Logger: v.log, Registerer: reg, PublicURL: c.PublicURL, Lang: talk.Lang(c.Lang),
+		Accounts: v.base.Accounts, Logger: v.log, Registerer: v.reg, PublicURL: c.PublicURL, Lang: talk.Lang(c.Lang),
 		Transport: x.Transport, Framing: wire.Framing(x.Framing), MQTT: v.endpoint(x), OwnTopics: x.Join != "", Keepalive: x.Keepalive,
-		FirmwareFolder: x.Firmware, Address: addresses.Of,
+		FirmwareFolder: x.Firmware, Address: v.addresses.Of,
 	}
 	if x.Zone != "" {
 		if o.Zone, err = time.LoadLocation(x.Zone); err != nil {
 			return fmt.Errorf("xiaozhi.time_zone: %w", err)
 		}
 	}
-	if demo {
+	if v.demo {
 		p, err := v.base.Store.People.ByName(ctx, DemoPerson)
 		if err != nil {
 			return err
@@ -307,22 +322,19 @@ func (v *voiceBoards) Close() {
 	})
 }
 
-// claimBoard tells other instances that a board is connected here.
-func claimBoard(messages *bus.Bus, number int64, log *slog.Logger) {
-	if err := messages.Publish(hereSubject, []byte(messages.Instance+" "+strconv.FormatInt(number, 10))); err != nil {
-		log.Warn("other instances were not told of a board", "device", number, "error", err)
+// claim tells other instances that a board is connected here.
+func (v *voiceBoards) claim(number int64) {
+	if err := v.messages.Publish(hereSubject, []byte(v.messages.Instance+" "+strconv.FormatInt(number, 10))); err != nil {
+		v.log.Warn("other instances were not told of a board", "device", number, "error", err)
 	}
 }
 
-// hearClaims lets go of boards that have connected to another instance.
-func hearClaims(messages *bus.Bus, boards *xiaozhi.Boards) error {
-	_, err := messages.Subscribe(hereSubject, func(m *nats.Msg) {
-		instance, text, _ := strings.Cut(string(m.Data), " ")
-		if number, err := strconv.ParseInt(text, 10, 64); err == nil && instance != messages.Instance {
-			boards.Elsewhere(number)
-		}
-	})
-	return err
+// claimed lets go of a board that has connected to another instance.
+func (v *voiceBoards) claimed(m *nats.Msg) {
+	instance, text, _ := strings.Cut(string(m.Data), " ")
+	if number, err := strconv.ParseInt(text, 10, 64); err == nil && instance != v.messages.Instance {
+		v.boards.Elsewhere(number)
+	}
 }
 
 // fetchSound opens sounds at addresses that came from outside, by the guarded way.

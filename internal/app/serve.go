@@ -140,7 +140,10 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	}
 	socket.Offer(learn.Tools())
 	quizOn(hub, points, base, log)
-	voices, err := boardsOn(ctx, hub, base, messages, log, registry, guard, addresses, photos.Dial, listener, o.Demo)
+	voices, err := boardsOn(ctx, surroundings{
+		hub: hub, base: base, messages: messages, log: log, reg: registry, guard: guard, addresses: addresses,
+		dial: photos.Dial, web: listener.Addr(), demo: o.Demo,
+	})
 	if err != nil {
 		return err
 	}

@@ -103,6 +103,8 @@ type Boards struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup // every goroutine that this package starts
 
+	stopping chan struct{} // closed when no conversation begins any more
+
 	mu       sync.Mutex
 	boards   map[int64]*Board
 	byMAC    map[string]*Board
@@ -133,7 +135,7 @@ func NewBoards(o Options) (*Boards, error) {
 			return at.Addr().Unmap()
 		}
 	}
-	h := &Boards{Options: o, metrics: newMetrics(o.Registerer), boards: map[int64]*Board{}, byMAC: map[string]*Board{}}
+	h := &Boards{Options: o, metrics: newMetrics(o.Registerer), stopping: make(chan struct{}), boards: map[int64]*Board{}, byMAC: map[string]*Board{}}
 	if o.PublicURL != "" {
 		p, err := publicPlace(o.PublicURL)
 		if err != nil {
@@ -266,16 +268,25 @@ func (h *Boards) background() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(h.ctx, databaseLimit)
 }
 
-// Drain ends all conversations, and lets no new one begin. It waits for those that
-// run until ctx ends.
-func (h *Boards) Drain(ctx context.Context) {
+// refuse lets nobody in any more, and returns all boards.
+func (h *Boards) refuse() []*Board {
 	h.mu.Lock()
-	h.draining = true
+	defer h.mu.Unlock()
+	if !h.draining {
+		h.draining = true
+		close(h.stopping)
+	}
 	all := make([]*Board, 0, len(h.boards))
 	for _, b := range h.boards {
 		all = append(all, b)
 	}
-	h.mu.Unlock()
+	return all
+}
+
+// Drain ends all conversations, and lets no new one begin. It waits for those that
+// run until ctx ends.
+func (h *Boards) Drain(ctx context.Context) {
+	all := h.refuse()
 	var ends sync.WaitGroup
 	for _, b := range all {
 		if c := b.conversation(); c != nil {
@@ -294,13 +305,7 @@ func (h *Boards) Drain(ctx context.Context) {
 
 // Close cuts all connections and waits until nothing runs any more.
 func (h *Boards) Close() {
-	h.mu.Lock()
-	h.draining = true
-	all := make([]*Board, 0, len(h.boards))
-	for _, b := range h.boards {
-		all = append(all, b)
-	}
-	h.mu.Unlock()
+	all := h.refuse()
 	for _, b := range all {
 		b.cut(errDrained)
 	}

@@ -87,7 +87,11 @@ func (b *Board) keep(ctx context.Context, call *tool.Call, a args) (*tool.Result
 		b.house.work.Go(func() { b.deliver(l) })
 	}
 	res := tool.JSON(map[string]any{"delivered": false, "waits": true, "expires_at": until.UTC().Truncate(time.Second)})
-	res.Content = tool.Text("The board is asleep; this will be delivered when it wakes.").Content
+	words := "The board is asleep; this will be delivered when it wakes."
+	if b.connection() != nil {
+		words = "Nobody talks with the board; this will be played when somebody wakes it."
+	}
+	res.Content = tool.Text(words).Content
 	return res, nil
 }
 

@@ -94,7 +94,7 @@ func (b *Board) awaitTalk(ctx context.Context) (*Conversation, error) {
 		case <-woke:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		case <-b.house.ctx.Done():
+		case <-b.house.stopping:
 			return nil, errDrained
 		}
 	}
@@ -176,12 +176,12 @@ func (b *Board) record(ctx context.Context, a args) (*tool.Result, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, tool.Fail(tool.Offline, fmt.Sprintf("Nobody talked to the board within %d seconds.", wait), err)
+		return nil, tool.Fail(tool.Offline, fmt.Sprintf("Nobody talked to the board within %d seconds.", wait), nil)
 	}
-	for_, cancel := context.WithTimeout(ctx, time.Duration(a.Seconds)*time.Second)
+	listening, cancel := context.WithTimeout(ctx, time.Duration(a.Seconds)*time.Second)
 	defer cancel()
 	var buf limited
-	length, err := b.follow(for_, &buf, 0, true)
+	length, err := b.follow(listening, &buf, 0, true)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -333,15 +333,16 @@ func (b *Board) output() wire.Audio {
 	return out
 }
 
-// ErrUnknown says that no board with a number is plugged in.
-var ErrUnknown = errors.New("there is no such board here")
-
 // Listen writes what a board hears to w as Ogg-Opus, while it is heard, until ctx
-// ends. Nothing comes while nobody talks to the board.
+// ends or the server stops. Nothing comes while nobody talks to the board. An error
+// is a *[tool.Error] if the caller can do something about it.
 func (h *Boards) Listen(ctx context.Context, number int64, w io.Writer) error {
 	b := h.find(number)
 	if b == nil {
-		return ErrUnknown
+		return tool.Fail(tool.Offline, "There is no such board here.", nil)
+	}
+	if _, held, _ := h.Hub.Plugged(OutletOf(number)); held && b.connection() == nil {
+		return tool.Fail(tool.Offline, "The board is connected to another instance of this server. Ask that one, or record instead.", nil)
 	}
 	h.metrics.listeners.Inc()
 	defer h.metrics.listeners.Dec()

@@ -1,0 +1,135 @@
+package test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"patchbay/internal/plug/xiaozhi/sim"
+	"patchbay/internal/plug/xiaozhi/wire"
+)
+
+// Every firmware, with every framing and on every transport, in every mode, finds
+// nothing to complain of, all at the same time; and when all have left, nothing is
+// left of them.
+func TestBoardsConform(t *testing.T) {
+	limit := limited(t, 80*time.Second)
+	var all sync.WaitGroup
+	var houses []*boardHouse
+	var before []float64
+	for framing := 1; framing <= 3; framing++ {
+		h := newBoardHouse(t, "PATCHBAY_XIAOZHI_SILENCE=3s", "PATCHBAY_XIAOZHI_LINGER=3s", fmt.Sprintf("PATCHBAY_XIAOZHI_FRAMING=%d", framing))
+		houses, before = append(houses, h), append(before, h.metric("go_goroutines"))
+		ways := []string{"websocket"}
+		if framing == 1 {
+			ways = append(ways, "mqtt")
+		}
+		for _, way := range ways {
+			for _, p := range sim.Profiles() {
+				for _, mode := range []string{wire.ModeAuto, wire.ModeManual, wire.ModeRealtime} {
+					name := fmt.Sprintf("%s %s %s", p.Name, way, mode)
+					b := h.mine(name, way, sim.Options{Profile: p, Mode: mode, Steady: true, KeepAudio: true})
+					all.Go(func() {
+						defer b.Close()
+						if err := h.converse(limit, b, mode == wire.ModeManual, mode == wire.ModeAuto); err != nil {
+							t.Errorf("framing %d, %s: %v", framing, name, err)
+						}
+						for _, v := range b.Report().Violations {
+							t.Errorf("framing %d, %s: %v", framing, name, v)
+						}
+					})
+				}
+			}
+		}
+	}
+	all.Wait()
+	for i, h := range houses {
+		h.quiet(before[i])
+	}
+}
+
+// converse is two questions, somebody who interrupts, a tool in the middle of it, and
+// then nothing until the server has had enough. With probe, the board also tries what
+// it should not get.
+func (h *boardHouse) converse(ctx context.Context, b *sim.Board, button, probe bool) error {
+	if err := b.Boot(ctx); err != nil {
+		return err
+	}
+	if probe { // not all of them: calls home from one address are counted
+		if err := b.Probe(ctx); err != nil {
+			return err
+		}
+	}
+	for range 2 {
+		a, err := b.Ask(ctx, sim.GoodMorning())
+		if err != nil {
+			return err
+		}
+		if err := repeated(a); err != nil {
+			return err
+		}
+	}
+	if err := interrupt(ctx, b, button); err != nil {
+		return fmt.Errorf("interrupt: %w", err)
+	}
+	if _, err := h.call(ctx, b.MAC(), "self.audio_speaker.set_volume", given{"volume": 30}); err != nil {
+		return fmt.Errorf("set the volume: %w", err)
+	}
+	if v := b.Volume(); v != 30 {
+		return fmt.Errorf("the volume is %d", v)
+	}
+	_, err := b.Await(ctx, settled)
+	return err
+}
+
+// repeated looks whether a board heard again what somebody said to it: good morning.
+func repeated(a sim.Answer) error {
+	if !strings.Contains(a.Heard, "0.9") || len(a.Sentences) != 1 {
+		return fmt.Errorf("understood was %q, said was %q", a.Heard, a.Sentences)
+	}
+	if n := same(a.Audio, sim.GoodMorning()); n < 20 || n > a.Packets {
+		return fmt.Errorf("of %d packets, %d were said", a.Packets, n)
+	}
+	return nil
+}
+
+// same is how many packets in a row are those that somebody said.
+func same(heard, said [][]byte) (most int) {
+	for i := range said {
+		for j := range heard {
+			n := 0
+			for i+n < len(said) && j+n < len(heard) && slices.Equal(said[i+n], heard[j+n]) {
+				n++
+			}
+			most = max(most, n)
+		}
+	}
+	return most
+}
+
+// interrupt asks something, and does not wait for the end of the answer.
+func interrupt(ctx context.Context, b *sim.Board, button bool) (err error) {
+	if button {
+		err = b.Hold(ctx)
+	}
+	if err == nil {
+		err = b.Talk(ctx, sim.GoodMorning())
+	}
+	if err == nil && button {
+		err = b.Release(ctx)
+	}
+	if err == nil {
+		_, err = b.Await(ctx, is(sim.Speaking))
+	}
+	if err == nil {
+		err = b.Abort(ctx)
+	}
+	if err == nil {
+		_, err = b.Await(ctx, func(v sim.View) bool { return v.State != sim.Speaking })
+	}
+	return err
+}
