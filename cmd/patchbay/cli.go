@@ -48,6 +48,7 @@ type cli struct {
 		Stop    deviceStopCmd    `cmd:"" help:"Stop what a device says or plays."`
 		Record  deviceRecordCmd  `cmd:"" help:"Record what a device hears for some seconds."`
 		Listen  deviceListenCmd  `cmd:"" help:"Write what a device hears until Ctrl-C."`
+		Watch   deviceWatchCmd   `cmd:"" help:"Print what devices tell by themselves until Ctrl-C."`
 		Reboot  deviceRebootCmd  `cmd:"" help:"Have a device start again."`
 	} `cmd:"" group:"devices" help:"Voice boards."`
 

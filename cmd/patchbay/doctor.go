@@ -95,6 +95,7 @@ func (d *doctor) examine(ctx context.Context, flags dataFlags) {
 	d.clock(ctx, b, time.Now())
 	d.bots(ctx, b)
 	d.tools(ctx, b)
+	d.boards(ctx, b)
 	d.learning(ctx, b)
 }
 

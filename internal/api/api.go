@@ -72,6 +72,7 @@ func New(o Options) (*Server, error) {
 	s.mux.HandleFunc("POST /api/v1/tools/{name}/call", s.guarded(s.call))
 	s.mux.HandleFunc("GET /api/v1/upstreams", s.guarded(s.upstreams))
 	s.mux.HandleFunc("GET /api/v1/calls", s.guarded(s.calls))
+	s.mux.HandleFunc("GET /api/v1/notices", s.guarded(s.notices))
 	s.mux.HandleFunc("GET /api/v1/devices", s.guarded(s.devices))
 	s.mux.HandleFunc("GET /api/v1/devices/waiting", s.guarded(s.waiting))
 	s.mux.HandleFunc("POST /api/v1/devices/approve", s.guarded(s.approve))

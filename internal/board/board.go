@@ -67,6 +67,7 @@ type Board struct {
 	catalog  *catalog
 	far      *exchanger
 	audit    *audit
+	notices  *notices
 	rates    *rates
 	metrics  metrics
 
@@ -138,6 +139,10 @@ func New(o Options) (*Board, error) {
 		b.cancel(nil)
 		return nil, err
 	}
+	if b.notices, err = newNotices(b); err != nil {
+		b.cancel(nil)
+		return nil, err
+	}
 	b.audit = newAudit(b)
 	return b, nil
 }
@@ -181,6 +186,7 @@ func (b *Board) Close() {
 		b.cancel(ErrStopping)
 		b.refreshing.Wait()
 		b.far.close()
+		b.notices.close()
 		b.audit.close()
 		b.presence.close()
 	})

@@ -69,6 +69,7 @@ type catalog struct {
 	log          logger
 	installation string
 	schemas      schemas
+	noticed      func(Notice) // set before anything is plugged in
 
 	mu   sync.Mutex
 	here map[string]*Socket          // by outlet id
@@ -96,7 +97,7 @@ type logger interface {
 
 func newCatalog(log logger, installation string) *catalog {
 	return &catalog{
-		log: log, installation: installation, here: map[string]*Socket{}, away: map[string]map[string]*away{},
+		log: log, installation: installation, noticed: func(Notice) {}, here: map[string]*Socket{}, away: map[string]map[string]*away{},
 		owned: map[string][]string{}, slugs: map[slugOf]*Socket{}, slugged: map[string]int{}, watchers: map[chan struct{}]bool{},
 	}
 }

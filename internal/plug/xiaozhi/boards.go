@@ -86,9 +86,6 @@ type Options struct {
 	// Claim tells other instances that a board is here now, so that they let go of it;
 	// nil: there are none.
 	Claim func(number int64)
-	// OnEvent, if not nil, is told what boards say on their own, such as that a button
-	// was pressed. It must not wait.
-	OnEvent func(number int64, method string, params json.RawMessage)
 }
 
 // Boards knows all approved boards, those that are connected to this instance and

@@ -41,10 +41,31 @@ func (l *line) carries(c *Conversation) bool { return c.via == l.via }
 // event is what the board says by itself.
 func (l *line) event(method string, params json.RawMessage) {
 	l.board.house.metrics.events.Inc()
-	l.board.house.Logger.Debug("a board told something", "device", l.board.number, "method", method)
-	if f := l.board.house.OnEvent; f != nil {
-		f(l.board.number, method, params)
+	l.board.tells(method, params)
+}
+
+// The methods of notices that are not the board's own words.
+const (
+	NoticeAwake  = "patchbay/awake"  // connected; params have via
+	NoticeAsleep = "patchbay/asleep" // not any more
+	NoticeTalk   = "patchbay/talk"   // a conversation has begun; params have session
+	NoticeQuiet  = "patchbay/quiet"  // and ended; params have session
+	NoticePhoto  = "patchbay/photo"  // a photo came; params have bytes
+)
+
+// tells hands a notice to those who listen.
+func (b *Board) tells(method string, params any) {
+	b.mu.Lock()
+	socket := b.socket
+	b.mu.Unlock()
+	if socket == nil {
+		return
 	}
+	text, ok := params.(json.RawMessage)
+	if !ok {
+		text, _ = json.Marshal(params) // texts and numbers
+	}
+	socket.Notify(method, text)
 }
 
 // attach makes a connection the board's. An older one ends without a word: the board
@@ -69,6 +90,7 @@ func (b *Board) attach(l *line, mcp bool) {
 	h := b.house
 	h.metrics.boards.WithLabelValues(l.via).Inc()
 	h.Claim(b.number)
+	b.tells(NoticeAwake, map[string]string{"via": l.via})
 	h.Logger.Info("a board is awake", "device", b.number, "via", l.via, "address", l.from.Addr())
 	h.work.Go(func() { b.greet(l, mcp) })
 }
@@ -150,6 +172,9 @@ func (b *Board) detach(l *line, why error) {
 		c.end(why, false)
 	}
 	b.house.metrics.boards.WithLabelValues(l.via).Dec()
+	if mine {
+		b.tells(NoticeAsleep, map[string]string{"via": l.via})
+	}
 	b.house.Logger.Info("a board's connection ended", "device", b.number, "via", l.via, "cause", why)
 }
 
@@ -173,6 +198,7 @@ func (b *Board) begins(l *line, c *Conversation) bool {
 		close(woke)
 	}
 	b.house.metrics.conversations.Inc()
+	b.tells(NoticeTalk, map[string]string{"session": c.id})
 	b.house.Logger.Info("a conversation begins", "device", b.number, "session", c.id, "via", c.via)
 	return true
 }
@@ -189,6 +215,7 @@ func (b *Board) ended(c *Conversation, why error) {
 	b.mu.Unlock()
 	b.house.metrics.conversations.Dec()
 	b.house.metrics.heard(&sums)
+	b.tells(NoticeQuiet, map[string]string{"session": c.id})
 	b.house.Logger.Info("a conversation ended", "device", b.number, "session", c.id, "cause", why,
 		"lasted", time.Since(c.began).Round(time.Millisecond), "heard", sums.Up.Packets, "played", sums.Down.Packets)
 }

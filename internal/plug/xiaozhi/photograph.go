@@ -85,6 +85,7 @@ func (h *Boards) Taken(ctx context.Context, p Photo) (string, error) {
 	b.mu.Lock()
 	s, d := b.shot, b.device
 	b.mu.Unlock()
+	b.tells(NoticePhoto, map[string]int{"bytes": len(p.JPEG)})
 	lang := talk.ParseLang(d.Language, h.Lang)
 	depth := 0
 	if s != nil {

@@ -51,20 +51,22 @@ func (p *playback) reset(now time.Time) int {
 // The limits of what a server may do with its voice. All get the slack of the
 // options.
 const (
-	startGap     = 20 * time.Millisecond  // between start and audio: the board needs it to get ready
-	startGrace   = 5 * time.Millisecond   // what the network may take away of it
-	sentenceGap  = 200 * time.Millisecond // between a subtitle and its audio
-	stopLate     = 400 * time.Millisecond // between the end of the sound and stop
-	stopEarly    = 10 * time.Millisecond  // what stop may come too early
-	abortAudio   = 100 * time.Millisecond // between an abort and the last audio
-	abortStop    = 200 * time.Millisecond // between an abort and stop
-	strayAudio   = 100 * time.Millisecond // datagrams may be overtaken by the stop
-	burstWindow  = 10 * time.Millisecond
-	tightBurst   = 2 // packets within the window that boards with little memory survive
-	tightQueue   = 3 // and how many may wait then
-	intervalStep = 5 * time.Millisecond
-	intervals    = 41 // up to 200 ms, and longer
+	startGap    = 20 * time.Millisecond  // between start and audio: the board needs it to get ready
+	startGrace  = 5 * time.Millisecond   // what the network may take away of it
+	sentenceGap = 200 * time.Millisecond // between a subtitle and its audio
+	stopLate    = 400 * time.Millisecond // between the end of the sound and stop
+	stopEarly   = 10 * time.Millisecond  // what stop may come too early
+	abortAudio  = 100 * time.Millisecond // between an abort and the last audio
+	abortStop   = 200 * time.Millisecond // between an abort and stop
+	strayAudio  = 100 * time.Millisecond // datagrams may be overtaken by the stop
+	burstWindow = 10 * time.Millisecond
+	tightBurst  = 2   // packets within the window that boards with little memory survive
+	tightQueue  = 3   // and how many may wait then
+	intervals   = 201 // up to 200 ms, and longer
 )
+
+// IntervalStep is the step in which [Report].Intervals counts.
+const IntervalStep = time.Millisecond
 
 // inspector looks at one conversation's voice as it comes: what a right server
 // does, whatever the board makes of it.
@@ -188,7 +190,7 @@ func (i *inspector) count(now time.Time) {
 		i.report.Intervals = make([]int, intervals)
 	}
 	if !i.last.IsZero() {
-		i.report.Intervals[min(intervals-1, int(now.Sub(i.last)/intervalStep))]++
+		i.report.Intervals[min(intervals-1, int(now.Sub(i.last)/IntervalStep))]++
 	}
 	i.last = now
 }

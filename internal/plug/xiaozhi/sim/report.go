@@ -62,7 +62,7 @@ type Report struct {
 	Photos, Notices           int
 
 	// Intervals are how many packets came so long after the one before, in steps of
-	// 5 ms; the last is for everything longer. Nil if there was no audio.
+	// [IntervalStep]; the last is for everything longer. Nil if there was no audio.
 	Intervals []int
 }
 

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"patchbay/internal/api"
+	"patchbay/internal/talk"
+)
+
+type deviceWatchCmd struct {
+	Device      string `arg:"" optional:"" help:"Name, number or MAC address; without it, all devices."`
+	serverFlags `embed:""`
+	dataFlags   `embed:""`
+}
+
+// Help is the command's examples.
+func (deviceWatchCmd) Help() string {
+	return `It prints what devices tell by themselves, a line each, until Ctrl-C: that they are awake (patchbay/awake) or asleep, that a conversation begins (patchbay/talk) or ends (patchbay/quiet), that a photo came, and whatever their firmware tells.
+
+Examples:
+
+    patchbay device watch
+    patchbay device watch kitchen --json`
+}
+
+var sayWatches = talk.Say{Zh: "正在等待设备的消息，按 Ctrl-C 结束。", En: "Waiting for what devices tell; Ctrl-C ends it."}
+
+// Run prints notices until ctx ends, which is no failure.
+func (c *deviceWatchCmd) Run(ctx context.Context, sh *shell) error {
+	r, err := reachTools(ctx, sh, c.dataFlags, c.serverFlags)
+	if err != nil {
+		return err
+	}
+	path := "/api/v1/notices"
+	if c.Device != "" {
+		path += "?device=" + url.QueryEscape(c.Device)
+	}
+	resp, err := r.send(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return listenEnd(ctx, err)
+	}
+	defer resp.Body.Close()
+	if !sh.json {
+		fmt.Fprintln(sh.stderr, sayWatches.In(sh.lang))
+	}
+	for lines := json.NewDecoder(resp.Body); ; {
+		var l api.NoticeLine
+		if err := lines.Decode(&l); err != nil {
+			return listenEnd(ctx, errors.New("the connection broke"))
+		}
+		switch n := l.Notice; {
+		case n == nil: // a sign of life
+		case sh.json:
+			if err := sh.writeJSON(n, ""); err != nil {
+				return err
+			}
+		default:
+			sh.printf("%s  %s  %s  %s\n", n.At.Local().Format("15:04:05"), plain(n.Title), plain(n.Method), plain(string(n.Params)))
+		}
+	}
+}

@@ -1,0 +1,31 @@
+package sim
+
+import (
+	"context"
+
+	"patchbay/internal/plug/xiaozhi/wire"
+)
+
+// Type is somebody who types a question, as in the pages that stand in for boards;
+// boards themselves cannot. It goes in the place of the wake word, for which a server
+// takes it in a conversation that was opened by one. It opens a conversation unless
+// there is one.
+func (b *Board) Type(ctx context.Context, text string) error {
+	return b.onLoop(ctx, func(ctx context.Context) error {
+		b.mu.Lock()
+		state := b.state
+		b.mu.Unlock()
+		if state == Idle {
+			if err := b.ensureOpen(ctx); err != nil {
+				return err
+			}
+			if err := b.listen(b.opt.Mode); err != nil {
+				return err
+			}
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.spoken = true
+		return b.send(wire.Message{Type: wire.TypeListen, State: wire.ListenDetect, Text: text})
+	})
+}
