@@ -66,7 +66,7 @@ func New(db *store.DB, box *seal.Box, now func() time.Time) *Service {
 // asked for. An empty password means that the person cannot sign in with one.
 func (s *Service) AddPerson(ctx context.Context, name, role, lang, password string) (store.Person, error) {
 	name = strings.TrimSpace(name)
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return store.Person{}, err
 	}
 	people, err := s.db.People.All(ctx)
@@ -117,9 +117,9 @@ func hashPassword(password string) (string, error) {
 	return argon2id.CreateHash(password, argon2id.DefaultParams)
 }
 
-// checkName keeps names short and printable, so that they fit in lists, logs
-// and tool names.
-func checkName(name string) error {
+// CheckName keeps names short and printable, so that they fit in lists, logs
+// and tool names. Its error is for whoever chose the name.
+func CheckName(name string) error {
 	switch {
 	case name == "":
 		return errors.New("a name cannot be empty")
@@ -145,7 +145,7 @@ type NewKey struct {
 // AddKey makes a key and returns its secret, which is not kept and cannot be
 // shown again.
 func (s *Service) AddKey(ctx context.Context, n NewKey) (store.Key, string, error) {
-	if err := checkName(n.Name); err != nil {
+	if err := CheckName(n.Name); err != nil {
 		return store.Key{}, "", err
 	}
 	if len(n.Scopes) == 0 {

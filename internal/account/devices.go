@@ -136,7 +136,7 @@ func (s *Service) approve(ctx context.Context, n NewDevice, now time.Time) (stor
 		return store.Device{}, ErrCodeUnknown
 	}
 	if n.Name = strings.TrimSpace(n.Name); n.Name != "" {
-		if err := checkName(n.Name); err != nil {
+		if err := CheckName(n.Name); err != nil {
 			return store.Device{}, err
 		}
 	}
@@ -226,7 +226,7 @@ func (s *Service) BindDevice(ctx context.Context, number, bot int64) error {
 // owner has another of that name.
 func (s *Service) RenameDevice(ctx context.Context, number int64, name string) error {
 	name = strings.TrimSpace(name)
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return err
 	}
 	err := s.db.Devices.Rename(ctx, number, name)

@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"patchbay/internal/account"
 	"patchbay/internal/store"
@@ -37,8 +35,6 @@ const (
 	devicesPage = 1000
 	// maxDeviceBody is what a change of a device may have, in bytes.
 	maxDeviceBody = 64 << 10
-	// maxDeviceName is how many characters a name has at most, as everywhere.
-	maxDeviceName = 60
 )
 
 // DefaultTransport is what a [DeviceChange] calls the transport that the server
@@ -304,18 +300,11 @@ func (s *Server) botOf(w http.ResponseWriter, r *http.Request, owner, ref string
 // goodName says whether a name can be a device's. Those that cannot never come as far
 // as the account, so that its other errors are our own fault.
 func (s *Server) goodName(w http.ResponseWriter, name string) bool {
-	name = strings.TrimSpace(name)
-	switch {
-	case name == "":
-		fail(w, http.StatusBadRequest, "a name cannot be empty")
-	case utf8.RuneCountInString(name) > maxDeviceName:
-		fail(w, http.StatusBadRequest, fmt.Sprintf("a name may have %d characters at most", maxDeviceName))
-	case strings.ContainsFunc(name, unicode.IsControl):
-		fail(w, http.StatusBadRequest, "a name cannot have control characters")
-	default:
-		return true
+	if err := account.CheckName(strings.TrimSpace(name)); err != nil {
+		fail(w, http.StatusBadRequest, err.Error())
+		return false
 	}
-	return false
+	return true
 }
 
 // deviceFails answers a device that is not approved, found or changed.
