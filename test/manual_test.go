@@ -83,6 +83,7 @@ func TestErrorsPage(t *testing.T) {
 		"internal/plug/openai/failure.go", "internal/plug/eyeclaw/explain.go",
 		"internal/plug/learn/quiz/words.go", "internal/plug/learn/remind/remind.go", "internal/plug/learn/judge.go", "internal/plug/learn/compare.go",
 		"internal/plug/learn/compose.go", "internal/plug/learn/model.go", "internal/plug/learn/chat.go",
+		"internal/plug/xiaozhi/ota.go", "internal/plug/xiaozhi/repeat.go", "internal/plug/xiaozhi/ask.go", "internal/plug/xiaozhi/photograph.go", "internal/plug/xiaozhi/photos.go",
 	} {
 		found := sentencesOf(t, file)
 		if len(found) == 0 {
@@ -142,6 +143,8 @@ func TestManualNamesEverything(t *testing.T) {
 	}
 	metric := regexp.MustCompile(`"(patchbay_[a-z_]+)"`)
 	cable := regexp.MustCompile(`counter\("([a-z_]+)"`)
+	subsystem := regexp.MustCompile(`Subsystem: "([a-z]+)"`)
+	within := regexp.MustCompile(`(?:\b(?:counter|gauge)\(|\bName: )"([a-z_]+)"`)
 	found := 0
 	walk(t, ".go", func(file, text string) {
 		if !strings.HasPrefix(file, "internal/") || tests(file) {
@@ -156,6 +159,13 @@ func TestManualNamesEverything(t *testing.T) {
 		if strings.Contains(file, "/eyeclaw/") {
 			for _, m := range cable.FindAllStringSubmatch(text, -1) {
 				names = append(names, "patchbay_cable_"+m[1])
+			}
+		}
+		if strings.HasPrefix(file, "internal/plug/xiaozhi/") {
+			if sub := subsystem.FindStringSubmatch(text); sub != nil {
+				for _, m := range within.FindAllStringSubmatch(text, -1) {
+					names = append(names, "patchbay_"+sub[1]+"_"+m[1])
+				}
 			}
 		}
 		for _, name := range names {

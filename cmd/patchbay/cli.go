@@ -92,6 +92,7 @@ type cli struct {
 	Simulate struct {
 		Glasses simulateGlassesCmd `cmd:"" help:"Act as a pair of glasses against any server."`
 		Home    simulateHomeCmd    `cmd:"" help:"Act as a tool server with a thermometer and a lamp."`
+		Xiaozhi simulateXiaozhiCmd `cmd:"" help:"Act as a XiaoZhi voice board, or as many, against any server."`
 	} `cmd:"" group:"try" help:"Simulated devices."`
 
 	Config struct {

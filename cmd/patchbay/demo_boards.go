@@ -48,23 +48,10 @@ func playBoard(ctx context.Context, st *stage) error {
 	if err != nil {
 		return err
 	}
-	lang := "zh-CN"
-	if st.sh.lang == talk.English {
-		lang = "en-US"
-	}
-	k := &kitchen{st: st, photo: inventedJPEG()}
-	k.Board = sim.New(sim.Options{
-		OTA: st.url + xiaozhi.HomePath, Lang: lang, Profile: sim.FW25, Picture: k.photo, Scale: 0.01, Slack: boardSlack, Steady: true,
-	})
-	st.stops = append(st.stops, func() error { k.Close(); return nil })
-	if err := k.moveIn(ctx, bot); err != nil {
-		return err
-	}
-	_, key, err := st.base.Accounts.AddKey(ctx, account.NewKey{Person: st.person.ID, Name: "kitchen", Scopes: []string{account.ScopeMCP}})
+	k, err := st.kitchen(ctx, bot)
 	if err != nil {
 		return err
 	}
-	k.program = &program{st: st, key: key}
 	for _, step := range []func(context.Context) error{k.louder, k.see, k.ring, k.repeat} {
 		if err := step(ctx); err != nil {
 			return err
@@ -87,6 +74,25 @@ type kitchen struct {
 	st      *stage
 	program *program
 	photo   []byte
+}
+
+// kitchen turns a board on that becomes the person's, and gives a program a key.
+func (st *stage) kitchen(ctx context.Context, bot store.Bot) (*kitchen, error) {
+	lang := "zh-CN"
+	if st.sh.lang == talk.English {
+		lang = "en-US"
+	}
+	k := &kitchen{st: st, photo: inventedJPEG()}
+	k.Board = sim.New(sim.Options{
+		OTA: st.url + xiaozhi.HomePath, Lang: lang, Profile: sim.FW25, Picture: k.photo, Scale: 0.01, Slack: boardSlack, Steady: true,
+	})
+	st.stops = append(st.stops, func() error { k.Close(); return nil })
+	if err := k.moveIn(ctx, bot); err != nil {
+		return nil, err
+	}
+	_, key, err := st.base.Accounts.AddKey(ctx, account.NewKey{Person: st.person.ID, Name: "kitchen", Scopes: []string{account.ScopeMCP}})
+	k.program = &program{st: st, key: key}
+	return k, err
 }
 
 // moveIn turns the board on, and types in the code that it shows.

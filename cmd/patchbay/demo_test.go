@@ -71,6 +71,18 @@ func TestDemoNoticesWhatIsWrong(t *testing.T) {
 			}
 			return err
 		}, `lacks "Ludwig"`},
+		{"a photo that is not the one that was taken", func(st *stage) error {
+			bot, err := st.base.Registry.Find(t.Context(), "", sayLobster.In(st.sh.lang))
+			if err != nil {
+				return err
+			}
+			k, err := st.kitchen(t.Context(), bot)
+			if err != nil {
+				return err
+			}
+			k.photo = []byte("another")
+			return k.see(t.Context())
+		}, "not the one that was taken"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			st := &stage{script: script{sh: newShell(nil, t.Output(), t.Output(), nil)}, folder: t.TempDir()}

@@ -62,7 +62,8 @@ func (d *doctor) boards(ctx context.Context, b *app.Base) {
 	}
 	rows = slices.DeleteFunc(rows, func(r deviceRow) bool { return r.Owner == "" })
 	d.boardList(rows, len(waiting))
-	d.boardPlace(ctx, b)
+	awake := func(r deviceRow) bool { return r.Online != nil && *r.Online }
+	d.boardPlace(ctx, b, slices.ContainsFunc(rows, awake))
 	d.boardMQTT(slices.ContainsFunc(rows, func(r deviceRow) bool { return r.Transport == store.TransportMQTT }))
 	d.boardSound(ctx)
 	d.boardFirmware()
@@ -93,7 +94,9 @@ func (d *doctor) boardList(rows []deviceRow, waiting int) {
 			return time.Since(r.Seen) > longUnseen && (r.Online == nil || !*r.Online)
 		}},
 		{sayBoardsUnbound, adviceUnbound, func(r deviceRow) bool { return r.Bot == 0 }},
-		{sayBoardsNoMQTT, adviceNoMQTT, func(r deviceRow) bool { return r.Transport == store.TransportMQTT && !hasMQTT(d.settings) }},
+		{sayBoardsNoMQTT, adviceNoMQTT, func(r deviceRow) bool {
+			return r.Transport == store.TransportMQTT && !hasMQTT(d.settings) && (r.Online == nil || !*r.Online)
+		}},
 	} {
 		var with []deviceRow
 		for _, r := range rows {
@@ -124,8 +127,9 @@ var (
 )
 
 // boardPlace checks the address that boards call home to, by the rules of the server
-// itself.
-func (d *doctor) boardPlace(ctx context.Context, b *app.Base) {
+// itself. The server may have been started with other settings: that boards are awake
+// says that they come.
+func (d *doctor) boardPlace(ctx context.Context, b *app.Base, awake bool) {
 	c := d.settings
 	told := c.XiaoZhi.Broker
 	if told == "" && hasMQTT(c) {
@@ -149,7 +153,7 @@ func (d *doctor) boardPlace(ctx context.Context, b *app.Base) {
 	if err != nil {
 		return // the check of the server tells
 	}
-	if a, err := netip.ParseAddr(host); host == "localhost" || err == nil && a.IsLoopback() {
+	if !awake && loopback(c.Listen) {
 		d.warn(sayCheckHome, sayHomeHere.In(d.sh.lang, c.Listen), adviceHomeHere, d.again)
 		return
 	}
@@ -161,6 +165,16 @@ func (d *doctor) boardPlace(ctx context.Context, b *app.Base) {
 		scheme = "https://"
 	}
 	d.ok(sayCheckHome, sayBoardsAt, scheme+net.JoinHostPort(host, port)+xiaozhi.HomePath)
+}
+
+// loopback says that who listens at an address is reached from this machine only.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
 // trusted is why boards do not trust the server's certificate, as far as it is known.
@@ -224,10 +238,11 @@ var (
 	sayMQTTOff    = talk.Say{Zh: "没有打开：设备只在对话时可达", En: "is off: boards can be reached only while somebody talks with them"}
 	sayMQTTGood   = talk.Say{Zh: "设备连接端口 %d", En: "boards connect to port %d"}
 	sayMQTTTLS    = talk.Say{Zh: "设备用 TLS 连接端口 %d", En: "boards connect to port %d with TLS"}
-	sayMQTTNoCert = talk.Say{Zh: "设置了 mqtt_tls，却没有证书", En: "mqtt_tls is set, and there is no certificate"}
 	sayMQTTPlain  = talk.Say{Zh: "设备会不加密地连接 TLS 端口 %d", En: "boards would speak without TLS to the port %d, which wants it"}
 	sayMQTTSecret = talk.Say{Zh: "设备会用 TLS 连接 8883 端口，而那里没有 TLS", En: "boards would speak TLS to port 8883, which has none"}
 	sayMQTTMute   = talk.Say{Zh: "没有声音用的 UDP 端口，用 MQTT 的设备不能说话", En: "there is no UDP port for sound: boards on MQTT cannot talk"}
+	sayPortHere   = talk.Say{Zh: "%s 只有本机能连", En: "%s can be reached from this machine only"}
+	advicePort    = talk.Say{Zh: "设备要能连到：只写端口，例如 :1883。", En: "Boards have to reach it: give the port alone, such as :1883."}
 	adviceMQTTTLS = talk.Say{Zh: "设备只在 8883 端口用 TLS：mqtt_tls 用 :8883 加公共证书，mqtt 用别的端口。", En: "Boards use TLS on port 8883 alone: give mqtt_tls :8883 and a public certificate, and mqtt another port."}
 	adviceAudio   = talk.Say{Zh: "例如 xiaozhi.audio: \":8884\"，防火墙放行 UDP。", En: "Set xiaozhi.audio, such as :8884, and let UDP through the firewall."}
 )
@@ -278,14 +293,14 @@ func (d *doctor) boardMQTT(wanted bool) {
 	port := mqttPort(c)
 	theirs := x.Broker != "" || x.Join != "" // where the far end may be anything
 	switch {
-	case x.MQTTTLS != "" && c.TLS.Cert == "":
-		d.fail(sayCheckMQTT, sayMQTTNoCert.In(d.sh.lang), adviceMQTTTLS)
 	case x.MQTTTLS != "" && port != tlsPort && !theirs:
 		d.fail(sayCheckMQTT, sayMQTTPlain.In(d.sh.lang, port), adviceMQTTTLS)
 	case x.MQTTTLS == "" && port == tlsPort && !theirs:
 		d.fail(sayCheckMQTT, sayMQTTSecret.In(d.sh.lang), adviceMQTTTLS)
 	case x.Audio == "":
 		d.fail(sayCheckMQTT, sayMQTTMute.In(d.sh.lang), adviceAudio)
+	case !theirs && x.MQTTTLS == "" && loopback(x.MQTT):
+		d.warn(sayCheckMQTT, sayPortHere.In(d.sh.lang, x.MQTT), advicePort)
 	case port == tlsPort:
 		d.ok(sayCheckMQTT, sayMQTTTLS, port)
 	default:
@@ -295,7 +310,6 @@ func (d *doctor) boardMQTT(wanted bool) {
 
 var (
 	sayCheckSound   = talk.Say{Zh: "设备的声音", En: "sound of boards"}
-	saySoundSix     = talk.Say{Zh: "设备不认识 IPv6 地址 %s", En: "boards do not know IPv6 addresses such as %s"}
 	saySoundNowhere = talk.Say{Zh: "设备连的是别人的 MQTT 服务器，不知道把声音送到哪里", En: "boards connect to another MQTT server, and cannot be told where their sound goes"}
 	saySoundNAT     = talk.Say{Zh: "%s 不是本机的地址（NAT 或代理），设备会被告知内部地址", En: "%s is not an address of this machine (NAT, or a proxy): boards would be told an inner one"}
 	saySoundGood    = talk.Say{Zh: "UDP %s", En: "UDP %s"}
@@ -308,8 +322,8 @@ func (d *doctor) boardSound(ctx context.Context) {
 	if x.Audio == "" {
 		return
 	}
-	if a, err := netip.ParseAddr(x.AudioHost); err == nil && !a.Is4() {
-		d.fail(sayCheckSound, saySoundSix.In(d.sh.lang, x.AudioHost), adviceSound)
+	if loopback(x.Audio) {
+		d.warn(sayCheckSound, sayPortHere.In(d.sh.lang, x.Audio), advicePort)
 		return
 	}
 	if x.Join != "" && x.AudioHost == "" {

@@ -70,7 +70,12 @@ func (t Bots) Save(ctx context.Context, b Bot) error {
 
 // Remove deletes a bot and all that belongs to it, except its traces.
 func (t Bots) Remove(ctx context.Context, number int64) error {
-	return t.db.execOne(ctx, `DELETE FROM bots WHERE number = $1`, number)
+	return t.db.tx(ctx, func(tx *sql.Tx) error {
+		if err := changed(tx.ExecContext(ctx, `DELETE FROM bots WHERE number = $1`, number)); err != nil {
+			return err
+		}
+		return countDevices(ctx, tx) // nobody answers those now that it answered
+	})
 }
 
 // MarkSeen notes that bots are connected at this moment.

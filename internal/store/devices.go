@@ -302,7 +302,7 @@ func countDevices(ctx context.Context, tx *sql.Tx) error {
 }
 
 // DevicesVersion grows whenever somebody approves, changes, revokes or removes a
-// device, whoever does. What a device says of itself does not count.
+// device, or removes a bot, whoever does. What a device says of itself does not count.
 func (db *DB) DevicesVersion(ctx context.Context) (int64, error) {
 	return one(ctx, db, func(s scanner) (v int64, err error) { return v, s.Scan(&v) }, `SELECT value FROM counters WHERE name = 'devices'`)
 }

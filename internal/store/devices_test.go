@@ -276,6 +276,7 @@ func TestDevicesVersion(t *testing.T) {
 			{"Touch", false, func() error { return d.Touch(ctx, n, "192.0.2.1", now) }},
 			{"SetCatalog", false, func() error { return d.SetCatalog(ctx, n, json.RawMessage(`[]`)) }},
 			{"Bind", true, func() error { return d.Bind(ctx, n, 2) }},
+			{"Bots.Remove", true, func() error { return db.Bots.Remove(ctx, 2) }},
 			{"Rename", true, func() error { return d.Rename(ctx, n, "hall") }},
 			{"SetTransport", true, func() error { return d.SetTransport(ctx, n, store.TransportMQTT) }},
 			{"SetSettings", true, func() error { return d.SetSettings(ctx, n, json.RawMessage(`{}`)) }},
@@ -293,7 +294,7 @@ func TestDevicesVersion(t *testing.T) {
 		}
 		before, err := db.DevicesVersion(ctx)
 		must(t, err)
-		for _, err := range []error{d.Remove(ctx, n), d.Bind(ctx, other, 99)} {
+		for _, err := range []error{d.Remove(ctx, n), d.Bind(ctx, other, 99), db.Bots.Remove(ctx, 99)} {
 			wantErr(t, err, store.ErrNotFound)
 		}
 		if after, err := db.DevicesVersion(ctx); err != nil || after != before {

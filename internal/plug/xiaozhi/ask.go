@@ -40,10 +40,12 @@ func (c *Conversation) Ask(ctx context.Context, question string) error {
 	words := &wordless{next: make(chan string, 16)}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c.board.house.work.Go(func() {
+	if !c.board.house.spawn(func() {
 		defer close(words.next)
 		c.answer(ctx, question, words)
-	})
+	}) {
+		return errDrained
+	}
 	words.show = c.Show
 	_, err := c.Speak(ctx, generation, words)
 	cancel()
@@ -95,9 +97,14 @@ func (c *Conversation) answer(ctx context.Context, question string, words *wordl
 	}
 }
 
-// longSentence is how long a sentence may be on a display, in bytes, before it is cut
-// at the next space.
-const longSentence = 240
+const (
+	// longSentence is how long a sentence may be on a display, in bytes, before it is
+	// cut at the next space.
+	longSentence = 240
+	// maxSentence is how long it may be at all. It bounds the memory, and the time
+	// that it takes to look for an end, of an answer without any.
+	maxSentence = 4 * longSentence
+)
 
 // cutSentence takes the first sentence off a text that is being written.
 func cutSentence(text string) (sentence, rest string, ok bool) {
@@ -106,7 +113,7 @@ func cutSentence(text string) (sentence, rest string, ok bool) {
 		switch {
 		case strings.ContainsRune("。！？；!?;\n", r):
 		case r == '.' && end < len(text) && text[end] == ' ': // and not a number's
-		case r == ' ' && i > longSentence:
+		case r == ' ' && i > longSentence, i > maxSentence:
 		default:
 			continue
 		}

@@ -2,10 +2,10 @@ package xiaozhi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/netip"
 	"regexp"
@@ -19,11 +19,9 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/board"
-	"patchbay/internal/plug/xiaozhi/remote"
 	"patchbay/internal/plug/xiaozhi/udp"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
-	"patchbay/internal/tool"
 	"patchbay/internal/voice/opus"
 )
 
@@ -95,18 +93,22 @@ type Boards struct {
 	Options
 	metrics *metrics
 	public  *place // nil: where a board came to
+	known   repertoires
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	work   sync.WaitGroup // every goroutine that this package starts
+	work   sync.WaitGroup // every goroutine that this package starts; see spawn
 
-	stopping chan struct{} // closed when no conversation begins any more
+	stopping   chan struct{} // closed when no conversation begins any more
+	refreshing sync.Mutex    // one Refresh at a time
 
+	// mu is taken while mu of a board is held, and never the other way round.
 	mu       sync.Mutex
 	boards   map[int64]*Board
 	byMAC    map[string]*Board
 	sockets  int // WebSockets that are open
 	draining bool
+	closed   bool // nothing is spawned any more
 }
 
 // NewBoards makes Boards. Nothing is plugged in before [Boards.Refresh].
@@ -127,10 +129,7 @@ func NewBoards(o Options) (*Boards, error) {
 		o.Claim = func(int64) {}
 	}
 	if o.Address == nil {
-		o.Address = func(r *http.Request) netip.Addr {
-			at, _ := netip.ParseAddrPort(r.RemoteAddr)
-			return at.Addr().Unmap()
-		}
+		o.Address = remoteAddress
 	}
 	h := &Boards{Options: o, metrics: newMetrics(o.Registerer), stopping: make(chan struct{}), boards: map[int64]*Board{}, byMAC: map[string]*Board{}}
 	if o.PublicURL != "" {
@@ -144,10 +143,36 @@ func NewBoards(o Options) (*Boards, error) {
 	return h, nil
 }
 
+// spawn runs f in a goroutine for which Close waits. It is false, and f does not run,
+// if that is too late.
+func (h *Boards) spawn(f func()) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return false
+	}
+	h.work.Go(f)
+	return true
+}
+
+// stops says whether no connection and no conversation may begin any more.
+func (h *Boards) stops() bool {
+	select {
+	case <-h.stopping:
+		return true
+	default:
+		return false
+	}
+}
+
 // Refresh makes the boards that are plugged in those that the database has. It is
-// called at the start, and whenever a device was approved, changed or removed.
+// called at the start, and whenever a device was approved, changed or removed. With
+// an error, some boards may be as they were.
 func (h *Boards) Refresh(ctx context.Context) error {
+	h.refreshing.Lock()
+	defer h.refreshing.Unlock()
 	known := map[int64]bool{}
+	var fresh []store.Device
 	for after := int64(0); ; {
 		page, err := h.Store.Devices.Page(ctx, after, pageOfBoards)
 		if err != nil {
@@ -159,71 +184,96 @@ func (h *Boards) Refresh(ctx context.Context) error {
 				continue
 			}
 			known[d.Number] = true
-			h.plug(ctx, d)
+			if b := h.find(d.Number); b == nil {
+				fresh = append(fresh, slim(d))
+			} else if err := b.look(ctx, d); err != nil {
+				return err
+			}
 		}
 		if len(page) < pageOfBoards {
 			break
 		}
 	}
-	h.mu.Lock()
-	var gone []*Board
-	for number, b := range h.boards {
-		if !known[number] {
-			gone = append(gone, b)
+	for _, b := range h.all() {
+		if !known[b.number] { // it was removed, or has been approved meanwhile
+			if err := b.lookAgain(ctx); err != nil {
+				return err
+			}
 		}
 	}
-	h.mu.Unlock()
-	for _, b := range gone {
-		h.unplug(b)
+	for _, d := range fresh { // those that are gone have left them their names
+		if _, _, err := h.plug(ctx, d); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// plug plugs a board in, or takes over what has changed about it.
-func (h *Boards) plug(ctx context.Context, d store.Device) *Board {
+// all are the boards that are plugged in.
+func (h *Boards) all() []*Board {
 	h.mu.Lock()
-	b := h.boards[d.Number]
-	if b != nil {
-		h.mu.Unlock()
-		b.changed(d)
-		return b
-	}
-	b = &Board{house: h, number: d.Number, device: d}
-	h.boards[d.Number], h.byMAC[d.Hardware] = b, b
-	h.mu.Unlock()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.remember(ctx)
-	o := board.Outlet{ID: OutletOf(d.Number), Owner: d.Owner, Slug: slugOf(d), Kind: Kind, Title: d.Name, Timeout: callLimit}
-	socket, err := h.Hub.Plug(o, b)
-	if errors.Is(err, board.ErrPlugged) && o.Slug != plainSlug(d) {
-		o.Slug = plainSlug(d)
-		socket, err = h.Hub.Plug(o, b)
-	}
-	if err != nil {
-		h.Logger.Error("the tools of a board cannot be offered", "device", d.Number, "error", err)
-		return b
-	}
-	b.socket, b.slug = socket, o.Slug
-	b.offer()
-	return b
+	defer h.mu.Unlock()
+	return slices.Collect(maps.Values(h.boards))
 }
 
-// unplug forgets a board that was removed.
-func (h *Boards) unplug(b *Board) {
-	h.mu.Lock()
-	delete(h.boards, b.number)
-	if h.byMAC[b.device.Hardware] == b {
-		delete(h.byMAC, b.device.Hardware)
+// slim is a device without what nobody here needs: there can be ten thousand.
+func slim(d store.Device) store.Device {
+	d.Features = nil
+	return d
+}
+
+// admit plugs in the board of a device that was found to be the one that it says. It
+// may have been removed since, and then is not plugged in.
+func (h *Boards) admit(ctx context.Context, d store.Device) (*Board, error) {
+	b, fresh, err := h.plug(ctx, d)
+	if err == nil && fresh {
+		err = b.lookAgain(ctx)
 	}
+	return b, err
+}
+
+// plug plugs a board in, or takes over what has changed about it.
+func (h *Boards) plug(ctx context.Context, d store.Device) (b *Board, fresh bool, err error) {
+	h.mu.Lock()
+	if b = h.boards[d.Number]; b != nil {
+		h.mu.Unlock()
+		return b, false, b.look(ctx, d)
+	}
+	b = &Board{house: h, number: d.Number, mac: d.Hardware, device: slim(d), can: bare}
+	b.ctx, b.cancel = context.WithCancelCause(h.ctx)
+	b.deciding.Lock() // nobody else knows the board yet
+	defer b.deciding.Unlock()
+	h.boards[d.Number], h.byMAC[d.Hardware] = b, b
 	h.mu.Unlock()
-	b.cut(errRevoked)
+	can := b.remembered(ctx)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.can == bare { // and has not said anything else meanwhile
+		b.can = can
+	}
+	b.plugIn()
+	return b, true, nil
+}
+
+// unplug forgets a board that was removed. With deciding held.
+func (h *Boards) unplug(b *Board) {
+	h.mu.Lock()
+	if h.boards[b.number] == b {
+		delete(h.boards, b.number)
+	}
+	if h.byMAC[b.mac] == b {
+		delete(h.byMAC, b.mac)
+	}
+	h.mu.Unlock()
+	b.mu.Lock()
+	b.gone = true
 	if b.socket != nil {
 		b.socket.Unplug()
 		b.socket = nil
 	}
+	b.mu.Unlock()
+	b.cancel(errRevoked)
+	b.cut(errRevoked, true)
 }
 
 // find finds a board that is plugged in; nil if there is none.
@@ -236,7 +286,7 @@ func (h *Boards) find(number int64) *Board {
 // Elsewhere says that a board has connected to another instance.
 func (h *Boards) Elsewhere(number int64) {
 	if b := h.find(number); b != nil {
-		b.cut(errElsewhere)
+		b.cut(errElsewhere, false)
 	}
 }
 
@@ -273,11 +323,7 @@ func (h *Boards) refuse() []*Board {
 		h.draining = true
 		close(h.stopping)
 	}
-	all := make([]*Board, 0, len(h.boards))
-	for _, b := range h.boards {
-		all = append(all, b)
-	}
-	return all
+	return slices.Collect(maps.Values(h.boards))
 }
 
 // Drain ends all conversations, and lets no new one begin. It waits for those that
@@ -304,9 +350,12 @@ func (h *Boards) Drain(ctx context.Context) {
 func (h *Boards) Close() {
 	all := h.refuse()
 	for _, b := range all {
-		b.cut(errDrained)
+		b.cut(errDrained, false)
 	}
 	h.cancel()
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
 	h.work.Wait()
 }
 
@@ -315,123 +364,3 @@ var (
 	errElsewhere = errors.New("the board has connected to another instance")
 	errNewer     = errors.New("the board has connected again")
 )
-
-// Board is one board, asleep or not. It is the provider of its tools.
-type Board struct {
-	house  *Boards
-	number int64
-
-	mu      sync.Mutex
-	device  store.Device
-	slug    string
-	socket  *board.Socket // nil if it could not be plugged in
-	catalog remote.Catalog
-	line    *line         // nil: it sleeps
-	talk    *Conversation // nil: nobody talks with it
-	last    *counts       // of the conversation before
-	shot    *shot         // a photo that somebody waits for
-	rec     *recording    // that was started and not stopped
-	woke    chan struct{} // closed and replaced when a conversation begins; nil: nobody waits
-
-	delivering sync.Mutex // one delivery of what waited at a time
-}
-
-// line is a connection by which messages reach a board.
-type line struct {
-	board   *Board
-	via     string // how it came: store.TransportSocket or TransportMQTT
-	from    netip.AddrPort
-	at      place // where the board found us; zero if that is not known
-	since   time.Time
-	send    func(message []byte) error
-	drop    func(why error) // ends it; does not wait
-	remote  *remote.Client
-	told    time.Time // when the board was told where photos go; with board.mu held
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	session func() string // of the conversation that goes on, for messages
-}
-
-// remember loads what was found out about the board when it was awake. With mu held.
-func (b *Board) remember(ctx context.Context) {
-	text, err := b.house.Store.Devices.Catalog(ctx, b.number)
-	if err == nil && len(text) > 0 {
-		err = json.Unmarshal(text, &b.catalog)
-	}
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		b.house.Logger.Warn("which tools a board has was not found", "device", b.number, "error", err)
-	}
-}
-
-// offer says which tools there are. With mu held.
-func (b *Board) offer() {
-	if b.socket == nil {
-		return
-	}
-	own := ownTools
-	tools := make([]tool.Tool, 0, len(own)+len(b.catalog.Tools))
-	tools = append(tools, own...)
-	for _, t := range b.catalog.Tools {
-		if !slices.ContainsFunc(own, func(o tool.Tool) bool { return o.Name == t.Name }) {
-			tools = append(tools, t)
-		}
-	}
-	b.socket.Offer(tools)
-}
-
-// changed takes over what the database says about the board.
-func (b *Board) changed(d store.Device) {
-	b.mu.Lock()
-	old := b.device
-	b.device = d
-	revoked := d.SecretVersion != old.SecretVersion || d.Owner != old.Owner || d.Client != old.Client
-	moved := d.Transport != old.Transport
-	again := d.Owner != old.Owner
-	if b.socket != nil && !again && d.Name != old.Name {
-		if err := b.socket.Rename(slugOf(d), d.Name); err != nil {
-			if err := b.socket.Rename(plainSlug(d), d.Name); err != nil {
-				b.house.Logger.Warn("a board's tools keep their names", "device", b.number, "error", err)
-			}
-		}
-	}
-	b.mu.Unlock()
-	if again { // they are somebody else's tools now
-		b.house.unplug(b)
-		ctx, cancel := b.house.background()
-		defer cancel()
-		b.house.plug(ctx, d)
-		return
-	}
-	if revoked {
-		b.cut(errRevoked)
-	}
-	if moved {
-		b.house.Logger.Info("a board connects in another way after its next start", "device", b.number, "transport", d.Transport)
-	}
-}
-
-// cut ends the board's connection.
-func (b *Board) cut(why error) {
-	b.mu.Lock()
-	l, c := b.line, b.talk
-	b.mu.Unlock()
-	if c != nil {
-		c.end(why, true)
-	}
-	if l != nil {
-		l.drop(why)
-	}
-}
-
-func (b *Board) conversation() *Conversation {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.talk
-}
-
-// connection is how the board is reached now; nil if it sleeps.
-func (b *Board) connection() *line {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.line
-}

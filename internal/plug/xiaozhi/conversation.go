@@ -64,9 +64,12 @@ type Conversation struct {
 	lang    talk.Lang
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
+	begun   bool // it has been the board's; with mu of the board held
+	ending  atomic.Bool
 	over    sync.Once
 	player  *pace.Player
 	mouth   chan struct{} // has a token while nobody speaks
+	stage   sync.Mutex    // held while the board is told to speak, or to stop
 	intake  pace.Intake
 	events  *events
 	silence time.Duration
@@ -85,7 +88,7 @@ type Conversation struct {
 	spoken    int
 	aborts    int
 	taps      []*tap
-	undirect  atomic.Int64 // packets that could not be sent, as nobody knew where to
+	waking    bool // somebody finds out whether what was detected is a wake word
 }
 
 var (
@@ -113,13 +116,12 @@ func newConversation(b *Board, device store.Device, id, via string, hello wire.H
 
 // run lets the voice listen, and minds the silence.
 func (c *Conversation) run() {
-	c.board.house.work.Go(c.watch)
-	if v := c.board.house.Voice; v != nil {
-		c.board.house.work.Go(func() {
-			defer c.events.close()
-			v.Converse(c.ctx, c)
-		})
-	} else {
+	h := c.board.house
+	h.spawn(c.watch)
+	if h.Voice == nil || !h.spawn(func() {
+		defer c.events.close()
+		h.Voice.Converse(c.ctx, c)
+	}) {
 		c.events.close()
 	}
 }
@@ -186,13 +188,11 @@ func (c *Conversation) Speak(ctx context.Context, generation uint64, src pace.So
 		closeSource(src)
 		return pace.Stats{}, context.Cause(ctx)
 	}
-	if generation != c.player.Generation() {
+	if c.ending.Load() || generation != c.player.Generation() {
 		closeSource(src)
 		return pace.Stats{}, pace.ErrAborted
 	}
-	c.setSpeaking(true)
-	err := c.tell(&wire.Message{Type: wire.TypeTTS, State: wire.SpeakStart})
-	if err != nil {
+	if err := c.stand(true); err != nil {
 		c.setSpeaking(false)
 		closeSource(src)
 		return pace.Stats{}, err
@@ -201,10 +201,21 @@ func (c *Conversation) Speak(ctx context.Context, generation uint64, src pace.So
 		Send: c.ch.Audio, Text: c.Show, NotBefore: time.Now().Add(startLead),
 	})
 	// Whoever was interrupted must hear that it is over, or goes on playing nothing.
-	stopErr := c.tell(&wire.Message{Type: wire.TypeTTS, State: wire.SpeakStop})
-	c.setSpeaking(false)
+	stopErr := c.stand(false)
 	c.sum(stats, errors.Is(err, pace.ErrAborted))
 	return stats, errors.Join(err, stopErr)
+}
+
+// stand tells the board to speak, or to stop.
+func (c *Conversation) stand(up bool) error {
+	c.stage.Lock()
+	defer c.stage.Unlock()
+	if up {
+		c.setSpeaking(true)
+		return c.tell(&wire.Message{Type: wire.TypeTTS, State: wire.SpeakStart})
+	}
+	defer c.setSpeaking(false)
+	return c.tell(&wire.Message{Type: wire.TypeTTS, State: wire.SpeakStop})
 }
 
 func closeSource(src pace.Source) {
@@ -248,6 +259,9 @@ func (c *Conversation) Hush() {
 	if c.player.Abort() {
 		return // who speaks tells the board
 	}
+	// Nobody begins to speak meanwhile, who would be stopped by this.
+	c.stage.Lock()
+	defer c.stage.Unlock()
 	c.mu.Lock()
 	speaking := c.speaking
 	c.mu.Unlock()
@@ -263,18 +277,22 @@ func (c *Conversation) End(why error) {
 	c.end(why, true)
 }
 
-// end ends it once; with tell, the board has to be told.
+// end ends it once; with tell, the board has to be told, and it takes up to quietEnd
+// for what is being said to break off. Without, it waits for nobody, also not for
+// others who end it.
 func (c *Conversation) end(why error, tell bool) {
-	c.over.Do(func() {
-		if tell {
-			c.player.Abort()
-			timer := time.NewTimer(quietEnd)
-			select {
-			case <-c.mouth: // and nobody speaks any more
-			case <-timer.C:
-			}
-			timer.Stop()
+	if tell {
+		c.ending.Store(true)
+		c.player.Abort()
+		timer := time.NewTimer(quietEnd)
+		select {
+		case <-c.mouth: // and nobody speaks any more
+		case <-c.ctx.Done(): // somebody else was faster
+		case <-timer.C:
 		}
+		timer.Stop()
+	}
+	c.over.Do(func() {
 		c.cancel(why)
 		c.ch.Close(!tell)
 		c.board.ended(c, why)
@@ -317,7 +335,14 @@ func (c *Conversation) detected(text string) {
 	case c.via == store.TransportSocket:
 		c.events.control(Heard{Kind: HeardText, At: now, Text: text})
 	default: // the sound goes another way, and may come yet
-		c.board.house.work.Go(func() {
+		c.mu.Lock()
+		waking := c.waking
+		c.waking = true
+		c.mu.Unlock()
+		if waking {
+			return // the board says it over and over
+		}
+		c.board.house.spawn(func() {
 			timer := time.NewTimer(lateWake)
 			defer timer.Stop()
 			select {
@@ -327,6 +352,7 @@ func (c *Conversation) detected(text string) {
 			}
 			kind := HeardText
 			c.mu.Lock()
+			c.waking = false
 			if c.woken {
 				kind = HeardWake
 			}

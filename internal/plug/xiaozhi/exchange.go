@@ -39,13 +39,12 @@ func (h *Boards) AdmitMQTT(ctx context.Context, who mqtt.ConnectInfo) (string, e
 	case err != nil:
 		return "", err
 	}
-	h.mu.Lock()
-	draining := h.draining
-	h.mu.Unlock()
-	if draining {
+	if h.stops() {
 		return "", mqtt.Unavailable
 	}
-	h.plug(ctx, d)
+	if _, err := h.admit(ctx, d); err != nil {
+		return "", err
+	}
 	return d.Hardware, nil
 }
 
@@ -63,21 +62,17 @@ func (h *Boards) KnownMQTT(ctx context.Context, id, clientID string) (bool, erro
 	if err != nil || !d.Is(who.Client) {
 		return false, err
 	}
-	h.plug(ctx, d)
+	if _, err := h.admit(ctx, d); err != nil {
+		return false, err
+	}
 	return true, nil
 }
 
 // RollMQTT is the client ids of all boards that are to use MQTT: those whose owners
 // want that, and with all those too that have not decided.
 func (h *Boards) RollMQTT(all bool) []string {
-	h.mu.Lock()
-	boards := make([]*Board, 0, len(h.boards))
-	for _, b := range h.boards {
-		boards = append(boards, b)
-	}
-	h.mu.Unlock()
 	var roll []string
-	for _, b := range boards {
+	for _, b := range h.all() {
 		b.mu.Lock()
 		if t := b.device.Transport; t == store.TransportMQTT || all && t == "" {
 			roll = append(roll, account.MQTTClientID(b.device))
@@ -98,7 +93,10 @@ func (h *Boards) ConnectedMQTT(conn Post) mqtt.Session {
 	}
 	x := &exchange{board: b, conn: conn}
 	x.line = b.newLine(store.TransportMQTT, conn.RemoteAddr(), h.localPlace(conn.LocalAddr()), conn.Push, func(error) { conn.Close() })
-	b.attach(x.line, true)
+	if !b.attach(x.line) {
+		return nil
+	}
+	h.spawn(func() { b.greet(x.line, true) })
 	return x
 }
 
@@ -183,22 +181,22 @@ func (x *exchange) hello(payload []byte) {
 	out := b.output()
 	session := newSession()
 	answer := wire.Hello{Version: 3, Transport: wire.UDP, SessionID: session, Audio: out, Link: &link}
-	way := &post{exchange: x, audio: audio, began: began}
+	way := &post{exchange: x, audio: audio, session: session, began: began}
 	c := newConversation(b, d, session, store.TransportMQTT, hello, out, way)
-	way.session = session
+	// Whatever is played as soon as the conversation is known comes after the hello.
+	if err := x.conn.Push(answer.AppendServer(nil)); err != nil {
+		c.end(err, false)
+		return
+	}
 	if !b.begins(x.line, c) {
 		c.end(errNewer, false)
 		return
 	}
 	x.talk = c
-	if err := x.conn.Push(answer.AppendServer(nil)); err != nil {
-		c.end(err, false)
-		return
-	}
 	h.metrics.hello.Observe(time.Since(began).Seconds())
 	c.run()
-	h.work.Go(func() { way.receive(c) })
-	h.work.Go(func() { b.deliver(x.line) })
+	h.spawn(func() { way.receive(c) })
+	h.spawn(b.deliver)
 }
 
 // Gone implements [mqtt.Session].
@@ -218,11 +216,23 @@ type post struct {
 	audio    *udp.Session
 	session  string
 	began    time.Time
-	closed   sync.Once
+
+	mu     sync.Mutex // held while something is pushed, which does not wait
+	closed bool
 }
 
-// Text implements channel.
-func (p *post) Text(message []byte) error { return p.exchange.conn.Push(message) }
+var errOver = errors.New("the conversation is over")
+
+// Text implements channel. Nothing is said after Close: boards do not look whose
+// session it is, and the next one may have begun.
+func (p *post) Text(message []byte) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return errOver
+	}
+	return p.exchange.conn.Push(message)
+}
 
 // Audio implements channel. A board that was not heard of cannot be sent anything:
 // that is a packet lost, of which there are others.
@@ -239,13 +249,17 @@ func (p *post) Audio(packet []byte, _ time.Duration) error {
 
 // Close implements channel.
 func (p *post) Close(quietly bool) {
-	p.closed.Do(func() {
-		if !quietly {
-			bye := wire.Message{Type: wire.TypeGoodbye, SessionID: p.session}
-			_ = p.exchange.conn.Push(bye.Append(nil)) // a connection that ended says so by Gone
-		}
-		p.audio.Close()
-	})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	p.closed = true
+	if !quietly {
+		bye := wire.Message{Type: wire.TypeGoodbye, SessionID: p.session}
+		_ = p.exchange.conn.Push(bye.Append(nil)) // a connection that ended says so by Gone
+	}
+	p.audio.Close()
 }
 
 // receive takes the sound of a conversation.

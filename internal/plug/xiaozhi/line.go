@@ -11,14 +11,31 @@ import (
 	"patchbay/internal/plug/xiaozhi/remote"
 	"patchbay/internal/plug/xiaozhi/wire"
 	"patchbay/internal/store"
+	"patchbay/internal/tool"
 )
+
+// line is a connection by which messages reach a board.
+type line struct {
+	board   *Board
+	via     string // how it came: store.TransportSocket or TransportMQTT
+	from    netip.AddrPort
+	at      place // where the board found us; zero if that is not known
+	since   time.Time
+	send    func(message []byte) error
+	drop    func(why error) // ends it; does not wait
+	remote  *remote.Client
+	told    time.Time // when the board was told where photos go; with board.mu held
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	session func() string // of the conversation that goes on, for messages
+}
 
 // newLine makes the connection of a board; attach plugs it in.
 func (b *Board) newLine(via string, from netip.AddrPort, at place, send func([]byte) error, drop func(error)) *line {
 	l := &line{board: b, via: via, from: from, at: at, since: time.Now(), send: send, drop: drop}
 	l.ctx, l.cancel = context.WithCancelCause(b.house.ctx)
 	b.mu.Lock()
-	known, version := b.catalog, b.device.Version
+	known, version := b.can.Catalog, b.device.Version
 	b.mu.Unlock()
 	l.remote = remote.New(remote.Options{
 		Send: l.call, Event: l.event, Firmware: version, Known: known, Logger: b.house.Logger.With("device", b.number),
@@ -69,9 +86,16 @@ func (b *Board) tells(method string, params any) {
 }
 
 // attach makes a connection the board's. An older one ends without a word: the board
-// has given it up.
-func (b *Board) attach(l *line, mcp bool) {
+// has given it up. It is false, and the connection is to be ended, if the board was
+// removed or the server stops.
+func (b *Board) attach(l *line) bool {
+	h := b.house
 	b.mu.Lock()
+	if b.gone || h.stops() {
+		b.mu.Unlock()
+		l.end(errRevoked)
+		return false
+	}
 	old, talk := b.line, b.talk
 	b.line = l
 	if old != nil {
@@ -80,6 +104,7 @@ func (b *Board) attach(l *line, mcp bool) {
 	if b.socket != nil {
 		b.socket.Hold(true)
 	}
+	h.metrics.boards.WithLabelValues(l.via).Inc()
 	b.mu.Unlock()
 	if old != nil {
 		if talk != nil {
@@ -87,12 +112,16 @@ func (b *Board) attach(l *line, mcp bool) {
 		}
 		old.drop(errNewer)
 	}
-	h := b.house
-	h.metrics.boards.WithLabelValues(l.via).Inc()
 	h.Claim(b.number)
 	b.tells(NoticeAwake, map[string]string{"via": l.via})
 	h.Logger.Info("a board is awake", "device", b.number, "via", l.via, "address", l.from.Addr())
-	h.work.Go(func() { b.greet(l, mcp) })
+	return true
+}
+
+// end is the end of a connection for those who wait for the board.
+func (l *line) end(why error) {
+	l.cancel(why)
+	l.remote.Close(why)
 }
 
 // greet finds out what a board can do, and gives it what waited for it.
@@ -104,41 +133,51 @@ func (b *Board) greet(l *line, mcp bool) {
 	}
 	cancel()
 	if mcp {
-		b.start(l)
+		b.start(l.ctx, l)
 	}
-	b.deliver(l)
+	b.deliver()
 }
 
 // start asks a board for its tools, and tells it where photos go.
-func (b *Board) start(l *line) {
+func (b *Board) start(ctx context.Context, l *line) {
 	v := b.vision(l)
-	changed, err := l.remote.Start(l.ctx, v)
+	changed, err := l.remote.Start(ctx, v)
 	switch {
-	case l.ctx.Err() != nil:
+	case l.ctx.Err() != nil || ctx.Err() != nil:
 		return
 	case err != nil:
 		b.house.Logger.Warn("a board did not say which tools it has", "device", b.number, "error", err)
 	}
 	if changed {
-		b.learned(l.remote.Catalog())
+		l.remote.Share(b.learned(l.remote.Catalog()))
 	}
 }
 
-// learned keeps what a board can do for when it sleeps.
-func (b *Board) learned(c remote.Catalog) {
-	b.mu.Lock()
-	b.catalog = c
-	b.offer()
-	b.mu.Unlock()
+// learned keeps what a board can do for when it sleeps. It returns the board's tools as
+// they are shared by all that have the same.
+func (b *Board) learned(c remote.Catalog) []tool.Tool {
 	text, err := json.Marshal(c)
-	if err == nil {
-		ctx, cancel := b.house.background()
-		defer cancel()
-		err = b.house.Store.Devices.SetCatalog(ctx, b.number, text)
+	if err != nil {
+		b.house.Logger.Warn("which tools a board has was not understood", "device", b.number, "error", err)
+		return c.Tools
 	}
-	if err != nil && b.house.ctx.Err() == nil {
+	can, err := b.house.known.of(text)
+	if err != nil {
+		b.house.Logger.Warn("which tools a board has was not understood", "device", b.number, "error", err)
+		return c.Tools
+	}
+	b.mu.Lock()
+	b.can = can
+	if b.socket != nil {
+		b.socket.Offer(can.tools)
+	}
+	b.mu.Unlock()
+	ctx, cancel := b.house.background()
+	defer cancel()
+	if err := b.house.Store.Devices.SetCatalog(ctx, b.number, text); err != nil && b.house.ctx.Err() == nil {
 		b.house.Logger.Warn("which tools a board has was not written", "device", b.number, "error", err)
 	}
+	return can.Tools
 }
 
 // vision is where a board sends photos from now on.
@@ -155,11 +194,10 @@ func (b *Board) vision(l *line) remote.Vision {
 
 // detach is the end of a connection.
 func (b *Board) detach(l *line, why error) {
-	l.cancel(why)
-	l.remote.Close(why)
+	l.end(why)
 	b.mu.Lock()
-	mine := b.line == l
 	var c *Conversation
+	mine := b.line == l
 	if mine {
 		b.line = nil
 		c, b.talk = b.talk, nil
@@ -167,11 +205,11 @@ func (b *Board) detach(l *line, why error) {
 			b.socket.Hold(false)
 		}
 	}
+	b.house.metrics.boards.WithLabelValues(l.via).Dec()
 	b.mu.Unlock()
 	if c != nil {
 		c.end(why, false)
 	}
-	b.house.metrics.boards.WithLabelValues(l.via).Dec()
 	if mine {
 		b.tells(NoticeAsleep, map[string]string{"via": l.via})
 	}
@@ -179,17 +217,18 @@ func (b *Board) detach(l *line, why error) {
 }
 
 // begins makes a conversation the board's. It is false if the connection is not the
-// board's any more.
+// board's any more, or the server stops.
 func (b *Board) begins(l *line, c *Conversation) bool {
 	b.mu.Lock()
-	if b.line != l {
+	if b.line != l || b.house.stops() {
 		b.mu.Unlock()
 		return false
 	}
 	old := b.talk
-	b.talk = c
+	b.talk, c.begun = c, true
 	woke := b.woke
 	b.woke = nil
+	b.house.metrics.conversations.Inc()
 	b.mu.Unlock()
 	if old != nil {
 		old.end(errReplaced, false)
@@ -197,7 +236,6 @@ func (b *Board) begins(l *line, c *Conversation) bool {
 	if woke != nil {
 		close(woke)
 	}
-	b.house.metrics.conversations.Inc()
 	b.tells(NoticeTalk, map[string]string{"session": c.id})
 	b.house.Logger.Info("a conversation begins", "device", b.number, "session", c.id, "via", c.via)
 	return true
@@ -211,9 +249,13 @@ func (b *Board) ended(c *Conversation, why error) {
 	if b.talk == c {
 		b.talk = nil
 	}
+	if !c.begun {
+		b.mu.Unlock()
+		return
+	}
 	b.last = &sums
-	b.mu.Unlock()
 	b.house.metrics.conversations.Dec()
+	b.mu.Unlock()
 	b.house.metrics.heard(&sums)
 	b.tells(NoticeQuiet, map[string]string{"session": c.id})
 	b.house.Logger.Info("a conversation ended", "device", b.number, "session", c.id, "cause", why,

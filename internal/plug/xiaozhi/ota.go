@@ -145,10 +145,7 @@ func NewDiscovery(o DiscoveryOptions) (*Discovery, error) {
 		d.AsksPerMinute = 600
 	}
 	if d.Address == nil {
-		d.Address = func(r *http.Request) netip.Addr {
-			at, _ := netip.ParseAddrPort(r.RemoteAddr)
-			return at.Addr().Unmap()
-		}
+		d.Address = remoteAddress
 	}
 	if d.Firmware == nil && d.FirmwareFolder != "" {
 		d.Firmware = d.newest

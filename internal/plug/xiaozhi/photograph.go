@@ -44,7 +44,7 @@ func (b *Board) photograph(ctx context.Context, l *line, call *tool.Call) (*tool
 		b.mu.Unlock()
 	}()
 	if stale {
-		b.start(l)
+		b.start(ctx, l)
 	}
 	res, err := l.remote.Call(ctx, call)
 	if err != nil {

@@ -148,12 +148,6 @@ func NewPhotos(o PhotosOptions) *Photos {
 	return p
 }
 
-// remoteAddress is the other end of a request's connection.
-func remoteAddress(r *http.Request) netip.Addr {
-	at, _ := netip.ParseAddrPort(r.RemoteAddr)
-	return at.Addr().Unmap()
-}
-
 // ServeHTTP takes a photo: a form with the parts question and file.
 func (p *Photos) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// A board has a connection for each photo anyway, and a caller that is refused is

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 
@@ -73,6 +74,12 @@ func (p place) file(path string) string {
 		scheme = "https"
 	}
 	return scheme + "://" + p.host + p.path + path
+}
+
+// remoteAddress is the other end of a request's connection.
+func remoteAddress(r *http.Request) netip.Addr {
+	at, _ := netip.ParseAddrPort(r.RemoteAddr)
+	return at.Addr().Unmap()
 }
 
 // Who says which board makes a request, by its headers, or by the query, which web

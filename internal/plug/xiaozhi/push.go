@@ -83,8 +83,8 @@ func (b *Board) keep(ctx context.Context, call *tool.Call, a args) (*tool.Result
 		return nil, err
 	}
 	b.house.metrics.kept.Inc()
-	if l := b.connection(); l != nil { // it woke in between
-		b.house.work.Go(func() { b.deliver(l) })
+	if b.connection() != nil { // it woke in between
+		b.house.spawn(b.deliver)
 	}
 	res := tool.JSON(map[string]any{"delivered": false, "waits": true, "expires_at": until.UTC().Truncate(time.Second)})
 	words := "The board is asleep; this will be delivered when it wakes."
@@ -95,10 +95,28 @@ func (b *Board) keep(ctx context.Context, call *tool.Call, a args) (*tool.Result
 	return res, nil
 }
 
-// deliver gives the board what waited for it, as far as it can be given now.
-func (b *Board) deliver(l *line) {
-	b.delivering.Lock()
-	defer b.delivering.Unlock()
+// deliver gives the board what waited for it, as far as it can be given now. One
+// delivery goes on at a time: it looks again if there is a reason to meanwhile.
+func (b *Board) deliver() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.delivering {
+		b.redeliver = true
+		return
+	}
+	b.delivering = true
+	for again := true; again; again, b.redeliver = b.redeliver, false {
+		if l := b.line; l != nil {
+			b.mu.Unlock()
+			b.deliverTo(l)
+			b.mu.Lock()
+		}
+	}
+	b.delivering = false
+}
+
+// deliverTo does that as long as a connection is the board's.
+func (b *Board) deliverTo(l *line) {
 	ctx, cancel := b.house.background()
 	items, err := b.house.Store.Outbox.For(ctx, b.number, time.Now())
 	cancel()
@@ -119,7 +137,7 @@ func (b *Board) deliver(l *line) {
 			_, err = b.do(ctx, item.Kind, a)
 			cancel()
 		}
-		if errors.Is(err, errNoConversation) || l.ctx.Err() != nil {
+		if err != nil && (errors.Is(err, errNoConversation) || l.ctx.Err() != nil) {
 			continue // its time will come
 		}
 		b.house.metrics.push(item.Kind, err)

@@ -29,6 +29,8 @@ const (
 	// openRecording is after how long a recording ends that was started and is not
 	// stopped.
 	openRecording = 30 * time.Minute
+	// keptRecording is how long one that ended like that is kept in memory.
+	keptRecording = 30 * time.Minute
 	// livePages is how much sound somebody who listens lags behind.
 	livePages = 180 * time.Millisecond
 )
@@ -81,7 +83,7 @@ func (c *Conversation) untap(t *tap) {
 func (b *Board) awaitTalk(ctx context.Context) (*Conversation, error) {
 	for {
 		b.mu.Lock()
-		if c := b.talk; c != nil {
+		if c := b.talk; c != nil && c.ctx.Err() == nil {
 			b.mu.Unlock()
 			return c, nil
 		}
@@ -94,6 +96,8 @@ func (b *Board) awaitTalk(ctx context.Context) (*Conversation, error) {
 		case <-woke:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
+		case <-b.ctx.Done():
+			return nil, context.Cause(b.ctx)
 		case <-b.house.stopping:
 			return nil, errDrained
 		}
@@ -145,8 +149,22 @@ func (t *tap) write(ctx context.Context, c *Conversation, rec **voice.Recorder, 
 				return err
 			}
 		case <-c.ctx.Done():
-			return nil
+			return t.rest(*rec)
 		case <-ctx.Done():
+			return t.rest(*rec)
+		}
+	}
+}
+
+// rest writes what has come already.
+func (t *tap) rest(rec *voice.Recorder) error {
+	for {
+		select {
+		case s := <-t.packets:
+			if err := rec.Packet(s.at, s.opus); err != nil {
+				return err
+			}
+		default:
 			return nil
 		}
 	}
@@ -227,7 +245,8 @@ func (l *limited) Write(p []byte) (int, error) {
 // recording is one that was started.
 type recording struct {
 	cancel context.CancelFunc
-	done   chan struct{}
+	taken  chan struct{} // closed when somebody stops it
+	done   chan struct{} // closed when it has ended; the rest is valid then
 	buf    limited
 	length time.Duration
 	err    error
@@ -252,14 +271,36 @@ func (b *Board) startRecording() (*tool.Result, error) {
 	if b.rec != nil {
 		return nil, tool.Fail(tool.Busy, "A recording runs already. Stop it first.", nil)
 	}
-	ctx, cancel := context.WithTimeout(b.house.ctx, openRecording)
-	r := &recording{cancel: cancel, done: make(chan struct{})}
-	b.rec = r
-	b.house.work.Go(func() {
-		defer close(r.done)
+	ctx, cancel := context.WithTimeout(b.ctx, openRecording)
+	r := &recording{cancel: cancel, taken: make(chan struct{}), done: make(chan struct{})}
+	if !b.house.spawn(func() {
 		r.length, r.err = b.follow(ctx, &r.buf, 0, false)
-	})
+		close(r.done)
+		b.keepRecording(r)
+	}) {
+		cancel()
+		return nil, tool.Fail(tool.Offline, "The server stops.", nil)
+	}
+	b.rec = r
 	return tool.JSON(map[string]any{"recording": true, "talking": b.talk != nil, "ends_at": time.Now().Add(openRecording).UTC().Truncate(time.Second)}), nil
+}
+
+// keepRecording keeps a recording that has ended until somebody takes it, or it has
+// waited for long enough.
+func (b *Board) keepRecording(r *recording) {
+	timer := time.NewTimer(keptRecording)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.taken:
+	case <-b.ctx.Done():
+	}
+	r.cancel()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.rec == r {
+		b.rec = nil
+	}
 }
 
 func (b *Board) stopRecording(ctx context.Context) (*tool.Result, error) {
@@ -271,6 +312,7 @@ func (b *Board) stopRecording(ctx context.Context) (*tool.Result, error) {
 		return nil, tool.Fail(tool.BadArgs, "No recording runs.", nil)
 	}
 	r.cancel()
+	close(r.taken)
 	select {
 	case <-r.done:
 	case <-ctx.Done():
@@ -290,9 +332,14 @@ type settings struct {
 
 // setAudio changes how sound is sent to the board.
 func (b *Board) setAudio(ctx context.Context, a args) (*tool.Result, error) {
-	b.mu.Lock()
+	b.deciding.Lock()
+	defer b.deciding.Unlock()
+	d, err := b.house.Store.Devices.ByNumber(ctx, b.number) // another instance may have set something else
+	if err != nil {
+		return nil, err
+	}
 	var s settings
-	_ = json.Unmarshal(b.device.Settings, &s) // what cannot be read is replaced
+	_ = json.Unmarshal(d.Settings, &s) // what cannot be read is replaced
 	if a.SampleRate != 0 {
 		s.SampleRate = a.SampleRate
 	}
@@ -300,16 +347,15 @@ func (b *Board) setAudio(ctx context.Context, a args) (*tool.Result, error) {
 		s.Frame = a.Frame
 	}
 	text, err := json.Marshal(s)
-	if err == nil {
-		b.device.Settings = text
-	}
-	b.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
 	if err := b.house.Store.Devices.SetSettings(ctx, b.number, text); err != nil {
 		return nil, err
 	}
+	b.mu.Lock()
+	b.device.Settings = text
+	b.mu.Unlock()
 	out := b.output()
 	return tool.JSON(map[string]any{"sample_rate": out.SampleRate, "frame_ms": out.FrameDuration, "from": "the next conversation"}), nil
 }

@@ -1,7 +1,6 @@
 package xiaozhi
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -43,8 +42,7 @@ func (Repeat) Converse(ctx context.Context, c *Conversation) {
 type parrot struct {
 	c      *Conversation
 	ends   *endpoint.Detector
-	said   [][]byte
-	begun  int // where in said somebody began to speak
+	said   spoken
 	manual bool
 	on     bool
 }
@@ -73,36 +71,72 @@ func (p *parrot) heard(ctx context.Context, h Heard) {
 }
 
 func (p *parrot) forget() {
-	p.said, p.begun = nil, 0
+	p.said.keep(0)
 	p.ends.Reset()
 }
 
-func (p *parrot) sound(ctx context.Context, h Heard) {
-	if !p.on || len(p.said) >= maxRepeat {
+// spoken is packets one after the other, in memory that is used again.
+type spoken struct {
+	data []byte
+	ends []int // of each packet in data
+}
+
+// maxKept is how much memory, in bytes, is kept for the next time: ten seconds of
+// speech.
+const maxKept = 32 << 10
+
+func (s *spoken) add(packet []byte) {
+	s.data = append(s.data, packet...)
+	s.ends = append(s.ends, len(s.data))
+}
+
+// keep forgets all but the last n packets.
+func (s *spoken) keep(n int) {
+	if n >= len(s.ends) {
 		return
 	}
-	p.said = append(p.said, bytes.Clone(h.Opus))
+	if n == 0 {
+		s.data, s.ends = s.data[:0], s.ends[:0]
+		if cap(s.data) > maxKept {
+			s.data, s.ends = nil, nil
+		}
+		return
+	}
+	first := len(s.ends) - n
+	cut := s.ends[first-1]
+	s.data = append(s.data[:0], s.data[cut:]...)
+	for i, end := range s.ends[first:] {
+		s.ends[i] = end - cut
+	}
+	s.ends = s.ends[:n]
+}
+
+func (p *parrot) sound(ctx context.Context, h Heard) {
+	if !p.on || len(p.said.ends) >= maxRepeat {
+		return
+	}
+	p.said.add(h.Opus)
 	event := p.ends.Packet(h.Opus)
 	if p.manual {
 		return
 	}
 	switch event {
 	case endpoint.Began:
-		p.said = p.said[max(0, len(p.said)-before):]
+		p.said.keep(before)
 	case endpoint.Ended:
 		p.repeat(ctx)
 	case endpoint.None:
-		if !p.ends.Speaking() && len(p.said) > 4*before {
-			p.said = append(p.said[:0], p.said[len(p.said)-before:]...)
+		if !p.ends.Speaking() && len(p.said.ends) > 4*before {
+			p.said.keep(before)
 		}
 	}
 }
 
 // repeat says back what was said.
 func (p *parrot) repeat(ctx context.Context) {
-	said, c := p.said, p.c
+	c := p.c
 	spoke := p.ends.Voiced()
-	p.forget()
+	defer p.forget()
 	p.on = c.realtime() // others say when they listen again
 	if spoke == 0 {
 		return
@@ -111,7 +145,7 @@ func (p *parrot) repeat(ctx context.Context) {
 	if err := c.Understood(sayHeard.In(c.lang, fmt.Sprintf("%.1f", spoke.Seconds()))); err != nil {
 		return
 	}
-	packets := fitting(said, c.Frame())
+	packets := fitting(&p.said, c.Frame())
 	if len(packets) == 0 {
 		return
 	}
@@ -123,14 +157,17 @@ func (p *parrot) repeat(ctx context.Context) {
 
 // fitting makes packets of the length that the board plays, as far as that can be done
 // without decoding.
-func fitting(packets [][]byte, frame time.Duration) [][]byte {
+func fitting(said *spoken, frame time.Duration) [][]byte {
 	framer := opus.NewFramer(frame)
 	var out [][]byte
-	for i, p := range packets {
-		if framer.Push(p) != nil {
+	begin := 0
+	for i, end := range said.ends {
+		packet := said.data[begin:end]
+		begin = end
+		if framer.Push(packet) != nil && i < len(said.ends)-1 {
 			continue
 		}
-		if i == len(packets)-1 {
+		if i == len(said.ends)-1 {
 			framer.Flush()
 		}
 		for {

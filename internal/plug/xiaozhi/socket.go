@@ -32,6 +32,10 @@ const (
 	// maxFrame bounds a frame of a board, in bytes. Firmware cannot send longer ones
 	// than wire.MaxText.
 	maxFrame = wire.MaxText + 16
+	// socketBuffer is what the system keeps for a board that does not take what is
+	// sent, in bytes: half a minute of speech. It could be megabytes, and the board
+	// would count as fast.
+	socketBuffer = 64 << 10
 	// smallFrame is how much memory a connection keeps for reading, in bytes: more
 	// than audio and almost all messages have.
 	smallFrame = 4 << 10
@@ -72,6 +76,12 @@ func (h *Boards) ServeSocket(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	b, err := h.admit(r.Context(), d)
+	if err != nil {
+		h.metrics.refused.WithLabelValues("failed").Inc()
+		http.Error(w, "try again later", http.StatusServiceUnavailable)
+		return
+	}
 	if !h.takeSocket() {
 		h.metrics.refused.WithLabelValues("full").Inc()
 		w.Header().Set("Retry-After", "5")
@@ -89,15 +99,21 @@ func (h *Boards) ServeSocket(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.raw = tap.conn
+	if t, ok := under(s.raw).(*net.TCPConn); ok {
+		_ = t.SetWriteBuffer(socketBuffer)
+	}
 	s.conn.SetReadLimit(maxFrame)
 	s.from = netip.AddrPortFrom(h.Address(r), 0)
 	s.at = h.placeOf(r, local)
-	b := h.plug(r.Context(), d)
+	s.device = slim(d)
 	// Off the handler, so that what the HTTP server keeps for a request is freed.
-	h.work.Go(func() {
+	if !h.spawn(func() {
 		defer h.freeSocket()
-		s.run(b, d)
-	})
+		s.run(b)
+	}) {
+		h.freeSocket()
+		_ = s.conn.CloseNow() // nobody has used it
+	}
 }
 
 // placeOf is where a board that made a request finds the HTTP server.
@@ -178,6 +194,7 @@ type socket struct {
 	from    netip.AddrPort
 	at      place
 	began   time.Time
+	device  store.Device // as it was when it was let in
 
 	write  sync.Mutex
 	frame  []byte // with write held
@@ -185,14 +202,13 @@ type socket struct {
 }
 
 // run is the life of a WebSocket.
-func (s *socket) run(b *Board, d store.Device) {
-	defer s.conn.CloseNow() //nolint:errcheck // it is closed
-	ctx, cancel := context.WithCancel(s.house.ctx)
-	defer cancel()
-	hello, err := s.greet(ctx)
+func (s *socket) run(b *Board) {
+	defer s.conn.CloseNow()                        //nolint:errcheck // it is closed
+	defer context.AfterFunc(s.house.ctx, s.drop)() // reading waits for nothing else
+	hello, err := s.greet(b)
 	if err != nil {
 		s.house.metrics.refused.WithLabelValues("hello").Inc()
-		s.house.Logger.Info("a board said no hello", "device", d.Number, "error", err)
+		s.house.Logger.Info("a board said no hello", "device", b.number, "error", err)
 		s.Close(false)
 		return
 	}
@@ -203,23 +219,42 @@ func (s *socket) run(b *Board, d store.Device) {
 	}
 	s.house.metrics.hello.Observe(time.Since(s.began).Seconds())
 	l := b.newLine(store.TransportSocket, s.from, s.at, s.Text, func(error) { s.drop() })
-	c := newConversation(b, d, s.session, store.TransportSocket, hello, out, s)
-	b.attach(l, hello.Features.MCP)
+	if !b.attach(l) {
+		s.Close(false)
+		return
+	}
+	c := newConversation(b, s.device, s.session, store.TransportSocket, hello, out, s)
 	if !b.begins(l, c) {
 		b.detach(l, errNewer)
 		c.end(errNewer, false)
 		return
 	}
 	c.run()
-	err = s.read(ctx, l, c)
+	s.house.spawn(func() { b.greet(l, hello.Features.MCP) })
+	err = s.read(l, c)
 	c.end(errors.Join(errBoardGone, err), false)
 	b.detach(l, errBoardGone)
 }
 
-// greet waits for the board's hello.
-func (s *socket) greet(ctx context.Context) (wire.Hello, error) {
-	ctx, cancel := context.WithTimeout(ctx, wire.HelloTimeout)
+// greet waits for the board's hello. A board waits for one connection at a time: one
+// that was opened later ends this one.
+func (s *socket) greet(b *Board) (wire.Hello, error) {
+	ctx, cancel := context.WithTimeout(s.house.ctx, wire.HelloTimeout)
 	defer cancel()
+	b.mu.Lock()
+	old := b.greets
+	b.greets = s
+	b.mu.Unlock()
+	if old != nil {
+		old.drop()
+	}
+	defer func() {
+		b.mu.Lock()
+		if b.greets == s {
+			b.greets = nil
+		}
+		b.mu.Unlock()
+	}()
 	for range 10 { // pages in browsers say other things first
 		kind, data, err := s.conn.Read(ctx)
 		if err != nil {
@@ -235,11 +270,12 @@ func (s *socket) greet(ctx context.Context) (wire.Hello, error) {
 	return wire.Hello{}, errors.New("there is no hello among the first messages")
 }
 
-// read takes what the board says, until the connection ends.
-func (s *socket) read(ctx context.Context, l *line, c *Conversation) error {
+// read takes what the board says, until the connection ends. There is no context: one
+// that can end would cost memory for each frame.
+func (s *socket) read(l *line, c *Conversation) error {
 	buf := bytes.NewBuffer(make([]byte, 0, smallFrame))
 	for {
-		kind, r, err := s.conn.Reader(ctx)
+		kind, r, err := s.conn.Reader(context.Background())
 		if err != nil {
 			return err
 		}
@@ -298,10 +334,17 @@ func (s *socket) Audio(packet []byte, at time.Duration) error {
 }
 
 // send writes a frame. With write held. The deadline is the socket's own: one of a
-// context would cost a timer for each packet.
+// context would cost a timer for each packet. It is taken back, since pongs and the
+// Close frame are written too. A board that does not take a frame has gone.
 func (s *socket) send(kind websocket.MessageType, data []byte) error {
 	_ = s.raw.SetWriteDeadline(time.Now().Add(writeLimit)) // it fails if the connection is closed, which writing says
-	return s.conn.Write(context.Background(), kind, data)
+	err := s.conn.Write(context.Background(), kind, data)
+	if err != nil {
+		s.drop()
+		return err
+	}
+	_ = s.raw.SetWriteDeadline(time.Time{})
+	return nil
 }
 
 // Close implements channel.
@@ -311,15 +354,22 @@ func (s *socket) Close(quietly bool) {
 		return
 	}
 	s.closed.Do(func() {
-		timer := time.AfterFunc(closeWait, func() { _ = s.raw.Close() })
+		timer := time.AfterFunc(closeWait, s.drop)
 		defer timer.Stop()
 		_ = s.conn.Close(websocket.StatusNormalClosure, "") // whether it answers or not
 	})
 }
 
-// drop ends the connection without a word.
-func (s *socket) drop() {
-	s.closed.Do(func() { _ = s.raw.Close() })
+// drop ends the connection without a word, and without the one that TLS would say,
+// which can wait.
+func (s *socket) drop() { _ = under(s.raw).Close() }
+
+// under is the connection below TLS.
+func under(conn net.Conn) net.Conn {
+	if t, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		return t.NetConn()
+	}
+	return conn
 }
 
 // Hijack implements http.Hijacker.

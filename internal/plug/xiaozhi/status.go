@@ -89,7 +89,7 @@ func (b *Board) Status(ctx context.Context) Status {
 	out := b.output()
 	b.mu.Lock()
 	s := Status{
-		State: "asleep", Tools: len(b.catalog.Tools), Board: b.catalog.Board, Firmware: b.device.Version, Last: b.last,
+		State: "asleep", Tools: len(b.can.Tools), Board: b.can.Board, Firmware: b.device.Version, Last: b.last,
 		Taking: map[string]any{"sample_rate": out.SampleRate, "frame_ms": out.FrameDuration},
 	}
 	l, c := b.line, b.talk

@@ -143,6 +143,16 @@ func (c *Client) Catalog() Catalog {
 	return c.catalog
 }
 
+// Share has the client keep a list of tools that is shared with other boards instead
+// of one of its own, if both are the same.
+func (c *Client) Share(tools []tool.Tool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if sameTools(c.catalog.Tools, tools) {
+		c.catalog.Tools = tools
+	}
+}
+
 // message is a message of a board, as far as it can be understood.
 type message struct {
 	id     int64 // 0 if there is none

@@ -63,6 +63,7 @@ const (
 	tightBurst  = 2   // packets within the window that boards with little memory survive
 	tightQueue  = 3   // and how many may wait then
 	intervals   = 201 // up to 200 ms, and longer
+	headStart   = 3   // packets at the beginning of an answer that come at once
 )
 
 // IntervalStep is the step in which [Report].Intervals counts.
@@ -189,7 +190,7 @@ func (i *inspector) count(now time.Time) {
 	if i.report.Intervals == nil {
 		i.report.Intervals = make([]int, intervals)
 	}
-	if !i.last.IsZero() {
+	if i.soundedTo >= headStart {
 		i.report.Intervals[min(intervals-1, int(now.Sub(i.last)/IntervalStep))]++
 	}
 	i.last = now

@@ -62,7 +62,8 @@ type Report struct {
 	Photos, Notices           int
 
 	// Intervals are how many packets came so long after the one before, in steps of
-	// [IntervalStep]; the last is for everything longer. Nil if there was no audio.
+	// [IntervalStep]; the last is for everything longer. The first of an answer, which
+	// come at once, do not count. Nil if there was no audio.
 	Intervals []int
 }
 

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"patchbay/internal/plug/xiaozhi/sim"
+	"patchbay/internal/plug/xiaozhi/wire"
+	"patchbay/internal/voice/ogg"
+)
+
+const (
+	// warmup is for how long boards talk before they are measured.
+	warmup = 5 * time.Second
+	// clip is how long the sound is that is played again and again: less than what a
+	// server plays at most.
+	clip = 4 * time.Minute
+)
+
+// spoken are the packets of somebody who makes no pauses.
+func spoken() (packets [][]byte) {
+	for _, p := range sim.GoodMorning() {
+		if len(p) > 40 {
+			packets = append(packets, p)
+		}
+	}
+	return packets
+}
+
+// sound makes an Ogg-Opus file that lasts for a time.
+func sound(length time.Duration) ([]byte, error) {
+	var file bytes.Buffer
+	w, err := ogg.NewWriter(&file, ogg.Recording{Channels: 1, InputRate: wire.UplinkRate, Vendor: "bench"})
+	for said := spoken(); err == nil && w.Length() < length; {
+		for _, p := range said {
+			if err = w.Write(p); err != nil {
+				break
+			}
+		}
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	return file.Bytes(), err
+}
+
+// offer serves a file on this machine, and says where.
+func offer(ctx context.Context, file []byte) (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	s := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Write(file) //nolint:errcheck // who fetched it has gone
+	})}
+	context.AfterFunc(ctx, func() { s.Close() })
+	go s.Serve(l) //nolint:errcheck // ends with ctx
+	return "http://" + l.Addr().String() + "/sound", nil
+}
+
+// measureBusy prints what boards cost that talk, and are talked to.
+func measureBusy(ctx context.Context, out io.Writer, o options) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	file, err := sound(min(clip, o.long+warmup+10*time.Second))
+	if err != nil {
+		return err
+	}
+	address, err := offer(ctx, file)
+	if err != nil {
+		return err
+	}
+	s, err := start(ctx, o.transport)
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	f := boot(ctx, s, 0, o.busy, wire.ModeRealtime)
+	defer f.close()
+	if f.failed > 0 {
+		return f.why
+	}
+	before, err := s.memory(ctx)
+	if err != nil {
+		return err
+	}
+	talking, hush := context.WithCancel(ctx)
+	defer hush()
+	client := callers(o.busy)
+	errs := make([]error, o.busy)
+	var wg sync.WaitGroup
+	for i, b := range f.boards {
+		wg.Go(func() {
+			errs[i] = busy(talking, s, client, b, address, time.Duration(i)*wire.UplinkFrame*17/time.Duration(o.busy))
+		})
+	}
+	pause(ctx, warmup)
+	cpu, own := s.cpu(), cpuOf(os.Getpid())
+	was := f.total()
+	profiled := make(chan error, 1)
+	go func() {
+		if o.profile == "" {
+			profiled <- nil
+		} else {
+			profiled <- s.saveProfile(ctx, fmt.Sprintf("profile?seconds=%d", max(1, int(o.long.Seconds()))), o.profile)
+		}
+	}()
+	pause(ctx, o.long)
+	cpu, own = s.cpu()-cpu, cpuOf(os.Getpid())-own
+	t := f.total()
+	rss := s.rss()
+	after, err := s.memory(ctx)
+	if err != nil {
+		return err
+	}
+	hush()
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if err := <-profiled; err != nil {
+		return err
+	}
+	pause(ctx, time.Second) // what is played is counted when it has ended, and so are conversations
+	late, err := statuses(ctx, s, client, f)
+	if err != nil {
+		return err
+	}
+	f.close()
+	pause(ctx, time.Second)
+	n, err := s.numbers(ctx)
+	if err != nil {
+		return err
+	}
+	boards := float64(o.busy)
+	due := boards * o.long.Seconds() / wire.UplinkFrame.Seconds()
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "boards that talk\t%d over %s for %v\n", o.busy, o.transport, o.long)
+	fmt.Fprintf(w, "processor\t%.2f %% of a core each\t%.0f %% in all, the boards %.0f %%\n", share(cpu, o.long)/boards, share(cpu, o.long), share(own, o.long))
+	fmt.Fprintf(w, "memory\t%.0f KiB heap each\t%.1f goroutines each, RSS %.0f MiB\n", float64(after.Heap-before.Heap)/boards/1024, float64(after.Goroutines-before.Goroutines)/boards, rss/(1<<20))
+	fmt.Fprintf(w, "packets from boards\t%.1f %% of all\t%.0f dropped by the server, %.0f missing, %d not sent by the boards\n", 100*float64(t.Sent-was.Sent)/due,
+		n[`patchbay_xiaozhi_packets_total{outcome="dropped",way="up"}`], n[`patchbay_xiaozhi_packets_total{outcome="missing",way="up"}`], t.SendDropped)
+	fmt.Fprintf(w, "packets to boards\t%.1f %% of all\t%d dropped by the boards, %d times nothing to play\n", 100*float64(t.Received-was.Received)/due,
+		t.DroppedState+t.DroppedQueue+t.DroppedReset, t.Underruns)
+	fmt.Fprintf(w, "between two packets\tp50 %v\tp99 %v, max %v, at the boards\n", t.Interval(.5), t.Interval(.99), t.Interval(1))
+	fmt.Fprintf(w, "jitter at the boards\tp50 %v\tp99 %v, p99.9 %v\n", t.Jitter(.5), t.Jitter(.99), t.Jitter(.999))
+	fmt.Fprintf(w, "lateness at the server\tp99 %.1f ms\tof the median board, %.1f ms of the worst; latest %.1f ms; %.0f packets by 20 ms or more, %.0f gaps\n",
+		late.median, late.worst, late.latest, n["patchbay_xiaozhi_late_total"], n["patchbay_xiaozhi_gaps_total"])
+	for _, v := range t.Violations {
+		fmt.Fprintf(w, "against the protocol\t%v\n", v)
+	}
+	return w.Flush()
+}
+
+// busy is a board to which somebody speaks, and on which something is played, until
+// ctx ends. It begins after a while, so that not all boards have the same beat.
+func busy(ctx context.Context, s *server, client *http.Client, b *sim.Board, sound string, after time.Duration) error {
+	if pause(ctx, after); ctx.Err() != nil {
+		return nil
+	}
+	err := b.Press(ctx)
+	var speaks sync.WaitGroup
+	defer speaks.Wait()
+	speaks.Go(func() {
+		for said := spoken(); ctx.Err() == nil && b.Talk(ctx, said) == nil; {
+		}
+	})
+	for err == nil && ctx.Err() == nil {
+		_, err = s.call(ctx, client, b.MAC(), "play", `{"url":"`+sound+`"}`)
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// lateness is what the server says of the packets that it sent, in milliseconds.
+type lateness struct{ median, worst, latest float64 }
+
+// statuses asks the server how all conversations have gone.
+func statuses(ctx context.Context, s *server, client *http.Client, f *fleet) (l lateness, err error) {
+	var all []float64
+	for _, b := range f.boards {
+		text, err := s.call(ctx, client, b.MAC(), "status", "{}")
+		if err != nil {
+			return l, err
+		}
+		var r struct {
+			Structured struct {
+				Talk struct {
+					Down struct {
+						Latest float64 `json:"latest_ms"`
+						P99    float64 `json:"jitter_p99_ms"`
+					} `json:"to_board"`
+				} `json:"conversation"`
+			} `json:"structuredContent"`
+		}
+		if err := json.Unmarshal(text, &r); err != nil {
+			return l, err
+		}
+		down := r.Structured.Talk.Down
+		all = append(all, down.P99)
+		l.worst, l.latest = max(l.worst, down.P99), max(l.latest, down.Latest)
+	}
+	l.median = sim.Quantile(all, .5)
+	return l, nil
+}

@@ -1,0 +1,99 @@
+// Command boards measures what voice boards cost a server: those that are only
+// connected, and those that talk.
+//
+//	go run ./bench/boards [-idle 10000] [-d 10s] [-calls 16]
+//	go run ./bench/boards -busy 200 [-for 5m] [-transport websocket|mqtt]
+//
+// The server is a process of its own, wired as "patchbay serve --demo" is, on a
+// folder of its own, and the boards are simulated ones in this process, whose
+// processor time is told too: on a small machine both want the same processors, so
+// that a packet which comes late may be late because of the boards.
+//
+// With -busy sound goes both ways all the time: somebody speaks to each board in
+// realtime mode without a pause, which the server takes apart packet by packet, and
+// the server plays a long sound on it, fetched over HTTP and sent 16.7 times a second.
+//
+// Each board has an address of its own in 127.0.0.0/8, as a server bounds how often
+// one address may call. That works on Linux. 10,000 boards need as many open files,
+// here and in the server: see ulimit -n.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// options are the command line.
+type options struct {
+	idle, busy int
+	span       time.Duration // of the measurements with idle boards
+	callers    int
+	long       time.Duration // of the talks
+	transport  string
+	profile    string
+	wav        bool
+}
+
+func main() {
+	if len(os.Args) > 2 && os.Args[1] == serveFlag {
+		if err := serve(os.Args[2:]); err != nil {
+			fail(err)
+		}
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	o, err := parse()
+	switch {
+	case err != nil:
+	case o.busy > 0:
+		err = measureBusy(ctx, os.Stdout, o)
+	default:
+		err = measureIdle(ctx, os.Stdout, o)
+	}
+	if err != nil {
+		stop()
+		fail(err)
+	}
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "boards:", err)
+	os.Exit(1)
+}
+
+func parse() (o options, err error) {
+	flag.IntVar(&o.idle, "idle", 10000, "boards that are connected over MQTT, and silent")
+	flag.DurationVar(&o.span, "d", 10*time.Second, "with -idle: for how long the idle server and calls are measured")
+	flag.IntVar(&o.callers, "calls", 16, "with -idle: how many call tools of boards at the same time")
+	flag.IntVar(&o.busy, "busy", 0, "boards that talk, instead of idle ones")
+	flag.DurationVar(&o.long, "for", time.Minute, "with -busy: for how long")
+	flag.StringVar(&o.transport, "transport", "websocket", "with -busy: websocket or mqtt")
+	flag.BoolVar(&o.wav, "wav", false, "with -busy: the sound is a WAV file, which the server has to encode")
+	flag.StringVar(&o.profile, "profile", "", "file for a profile of the server: of its memory with -idle, of its processor time with -busy")
+	flag.Parse()
+	if o.transport != "websocket" && o.transport != "mqtt" {
+		return o, fmt.Errorf("-transport: %q is neither websocket nor mqtt", o.transport)
+	}
+	return o, filesFor(max(o.idle, o.busy))
+}
+
+// spareFiles is what a process has open beside its boards.
+const spareFiles = 200
+
+// filesFor says whether so many boards can be connected.
+func filesFor(boards int) error {
+	var l syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
+		return err
+	}
+	if need := uint64(boards + boards/10 + spareFiles); l.Cur < need { // Go has raised it to l.Max
+		return fmt.Errorf("%d boards need %d open files, and %d are allowed; try: ulimit -n %d", boards, need, l.Cur, need)
+	}
+	return nil
+}

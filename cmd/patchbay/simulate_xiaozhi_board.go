@@ -1,0 +1,267 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"patchbay/internal/plug/xiaozhi/sim"
+	"patchbay/internal/plug/xiaozhi/wire"
+	"patchbay/internal/talk"
+)
+
+// desktopBoard is a board in the terminal.
+type desktopBoard struct {
+	*sim.Board
+	sh     *shell
+	cmd    *simulateXiaozhiCmd
+	speech [][][]byte
+
+	mu    sync.Mutex // of what is printed
+	woken bool       // by its wake word; of the goroutine that has the terminal
+}
+
+func newDesktopBoard(sh *shell, c *simulateXiaozhiCmd, opt sim.Options, speech [][][]byte) *desktopBoard {
+	b := &desktopBoard{sh: sh, cmd: c, speech: speech}
+	opt.Watch = b.watch
+	b.Board = sim.New(opt)
+	return b
+}
+
+var (
+	sayBoardIs    = talk.Say{Zh: "设备 %s（%s，%s）", En: "Board %s (%s, %s)"}
+	sayBoardLines = talk.Say{
+		Zh: "/wake、/press、/hold、/release、/say、/abort、/drop、/vanish、/boot、/quit；其他内容作为文字发送。",
+		En: "/wake, /press, /hold, /release, /say, /abort, /drop, /vanish, /boot, /quit; anything else is sent as typed text.",
+	}
+	sayBoardCode = talk.Say{
+		Zh: "屏幕上显示验证码 %[1]s。认领它：patchbay device approve %[1]s",
+		En: "It shows the code %[1]s. Make it yours with: patchbay device approve %[1]s",
+	}
+	sayBoardPlayed = talk.Say{Zh: "  播放 %.1f 秒，%s 后首音", En: "  it played %.1f s, the first sound after %s"}
+	sayBoardAsleep = talk.Say{Zh: "不在通话中；用 /wake 或 /press 开始。", En: "There is no conversation; /wake or /press begins one."}
+)
+
+// boardEvents are what is printed of a board. What is not here is printed with -v
+// only.
+var boardEvents = map[sim.EventKind]talk.Say{
+	sim.EventHeard:    {Zh: "  服务器听到：%s", En: "  understood: %s"},
+	sim.EventSentence: {Zh: "  字幕：%s", En: "  says: %s"},
+	sim.EventEmotion:  {Zh: "  表情：%s", En: "  makes a face: %s"},
+	sim.EventAlert:    {Zh: "  提醒：%s", En: "  alert: %s"},
+	sim.EventCall:     {Zh: "  被调用：%s", En: "  is called: %s"},
+	sim.EventNotice:   {Zh: "  播放通知：%s", En: "  plays a notification: %s"},
+	sim.EventGone:     {Zh: "  断开：%s", En: "  disconnected: %s"},
+	sim.EventUpgrade:  {Zh: "  升级固件到 %s", En: "  takes firmware %s"},
+}
+
+// watch prints what happens.
+func (b *desktopBoard) watch(e sim.Event) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.sh.json {
+		return
+	}
+	if b.cmd.Verbose {
+		b.sh.printf("  %s  %s %s\n", e.At.Format("15:04:05.000"), e.Kind, e.Text)
+		if e.Kind != sim.EventCode {
+			return
+		}
+	}
+	text := plain(e.Text)
+	if s, ok := boardEvents[e.Kind]; ok {
+		b.sh.say(s, text)
+	} else if e.Kind == sim.EventCode {
+		b.sh.say(sayBoardCode, text)
+	} else if e.Kind == sim.EventViolation {
+		fmt.Fprintln(b.sh.stderr, sayBroken.In(b.sh.lang, text))
+	}
+}
+
+// tell prints something between what happens.
+func (b *desktopBoard) tell(s talk.Say, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.sh.json {
+		b.sh.say(s, args...)
+	}
+}
+
+// askLimit is how long an answer may take before the board gives up.
+const boardAskLimit = 2 * time.Minute
+
+// once asks once and tells what came of it.
+func (b *desktopBoard) once(ctx context.Context) error {
+	b.tell(sayBoardIs, b.MAC(), b.cmd.Profile, b.cmd.Mode)
+	if err := b.Boot(ctx); err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, boardAskLimit)
+	a, err := b.Ask(limited, b.speech[0])
+	cancel()
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		err = fmt.Errorf("there was no answer within %v", boardAskLimit)
+	}
+	if err != nil && ctx.Err() == nil {
+		return errors.Join(err, b.verdict())
+	}
+	if a.Packets > 0 {
+		b.tell(sayBoardPlayed, playedSeconds(a), took(a.FirstAudio))
+	}
+	b.stay(ctx)
+	if err := b.report(&a); err != nil {
+		return err
+	}
+	return b.verdict()
+}
+
+func playedSeconds(a sim.Answer) float64 {
+	return (time.Duration(a.Packets) * wire.DownlinkFrame).Seconds()
+}
+
+var sayBoardStays = talk.Say{Zh: "可以调用它，%s；按 Ctrl-C 结束。", En: "It can be called now, for %s; Ctrl-C ends that."}
+
+// stay lets the board be called for a while.
+func (b *desktopBoard) stay(ctx context.Context) {
+	if b.cmd.Stay == 0 {
+		return
+	}
+	b.tell(sayBoardStays, b.cmd.Stay)
+	timer := time.NewTimer(b.cmd.Stay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// verdict is an error if the server broke rules.
+func (b *desktopBoard) verdict() error {
+	return brokenRules(b.Report().Violations)
+}
+
+func brokenRules(v []sim.Violation) error {
+	if len(v) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the server breaks the boards' protocol in %d ways, see above", len(v))
+}
+
+// session does what is typed.
+func (b *desktopBoard) session(ctx context.Context) error {
+	b.tell(sayBoardIs, b.MAC(), b.cmd.Profile, b.cmd.Mode)
+	if err := b.Boot(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintln(b.sh.stderr, sayBoardLines.In(b.sh.lang))
+	following, stop := context.WithCancel(ctx)
+	var follows sync.WaitGroup
+	follows.Go(func() { b.follow(following) })
+	defer follows.Wait()
+	defer stop()
+	for {
+		line, err := b.sh.readLine(ctx)
+		if errors.Is(err, io.EOF) || strings.TrimSpace(line) == "/quit" || ctx.Err() != nil {
+			stop()
+			return errors.Join(b.report(nil), b.verdict())
+		}
+		if err == nil {
+			err = b.do(ctx, strings.TrimSpace(line))
+		}
+		switch {
+		case errors.Is(err, sim.ErrIdle):
+			fmt.Fprintln(b.sh.stderr, sayBoardAsleep.In(b.sh.lang))
+		case err != nil && ctx.Err() == nil:
+			b.sh.fail(err) // and go on
+		}
+	}
+}
+
+// follow tells how much of each answer was played.
+func (b *desktopBoard) follow(ctx context.Context) {
+	for seen := b.View().Answers; ; {
+		v, err := b.Await(ctx, func(v sim.View) bool { return v.Answers > seen })
+		if err != nil {
+			return
+		}
+		seen = v.Answers
+		if a := b.LastAnswer(); a.Packets > 0 {
+			b.tell(sayBoardPlayed, playedSeconds(a), took(a.FirstAudio))
+		}
+	}
+}
+
+// do does what a line says.
+func (b *desktopBoard) do(ctx context.Context, line string) error {
+	command, rest, _ := strings.Cut(line, " ")
+	switch command {
+	case "":
+		return nil
+	case "/wake":
+		b.woken = true
+		return b.Wake(ctx)
+	case "/press":
+		return b.Press(ctx)
+	case "/hold":
+		return b.Hold(ctx)
+	case "/release":
+		return b.Release(ctx)
+	case "/say":
+		return b.say(ctx, rest)
+	case "/abort":
+		return b.Abort(ctx)
+	case "/drop":
+		return b.Lose(sim.Dropped)
+	case "/vanish":
+		return b.Lose(sim.Vanished)
+	case "/boot":
+		return b.Boot(ctx)
+	}
+	if strings.HasPrefix(command, "/") {
+		return fmt.Errorf("there is no %s; %s", plain(command), sayBoardLines.In(b.sh.lang))
+	}
+	return b.typed(ctx, line)
+}
+
+// say speaks to the board, which is woken if it has to be.
+func (b *desktopBoard) say(ctx context.Context, number string) (err error) {
+	n := 1
+	if number = strings.TrimSpace(number); number != "" {
+		n, err = strconv.Atoi(number)
+	}
+	if err != nil || n < 1 || n > len(b.speech) {
+		return fmt.Errorf("there is no recording %s; there are %d", plain(number), len(b.speech))
+	}
+	manual := b.cmd.Mode == wire.ModeManual
+	switch v := b.View(); {
+	case manual && v.State != sim.Listening:
+		err = b.Hold(ctx)
+	case v.SessionID == "":
+		b.woken = true
+		err = b.Wake(ctx)
+	}
+	if err == nil {
+		err = b.Talk(ctx, b.speech[n-1])
+	}
+	if err == nil && manual {
+		err = b.Release(ctx)
+	}
+	return err
+}
+
+// typed sends a text. It would be taken for the wake word in a conversation that was
+// opened by one, so that one ends.
+func (b *desktopBoard) typed(ctx context.Context, text string) error {
+	if v := b.View(); b.woken && v.State == sim.Listening {
+		if err := b.Press(ctx); err != nil { // which hangs up
+			return err
+		}
+	}
+	b.woken = false
+	return b.Type(ctx, text)
+}

@@ -1,0 +1,310 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"patchbay/internal/plug/xiaozhi/sim"
+	"patchbay/internal/plug/xiaozhi/wire"
+	"patchbay/internal/talk"
+)
+
+// checkRow is a rule, and whether the server keeps it.
+type checkRow struct {
+	Check  string   `json:"check"`
+	About  string   `json:"about"`
+	Tried  bool     `json:"tried"`
+	Broken []string `json:"broken,omitempty"`
+}
+
+// boardChecks are the rules, in the order of their numbers.
+var boardChecks = []struct {
+	check string
+	about talk.Say
+}{
+	{"C1", talk.Say{Zh: "上线请求的应答", En: "the answer to the call home"}},
+	{"C2", talk.Say{Zh: "拒绝错误的令牌", En: "wrong tokens are refused"}},
+	{"C3", talk.Say{Zh: "握手", En: "the hello"}},
+	{"C4", talk.Say{Zh: "音频帧", En: "frames of sound"}},
+	{"C5", talk.Say{Zh: "工具的请求", En: "requests for tools"}},
+	{"C6", talk.Say{Zh: "音频在 start 与 stop 之间", En: "sound is between start and stop"}},
+	{"C7", talk.Say{Zh: "发送节奏", En: "the pace of sending"}},
+	{"C8", talk.Say{Zh: "stop 的时机", En: "the moment of stop"}},
+	{"C9", talk.Say{Zh: "打断", En: "interrupting"}},
+	{"C10", talk.Say{Zh: "忍受异常音频", En: "odd sound is put up with"}},
+	{"C11", talk.Say{Zh: "唤醒词不是提问", En: "the wake word is no question"}},
+	{"C12", talk.Say{Zh: "会话如何结束", En: "how a conversation ends"}},
+	{"C13", talk.Say{Zh: "以最新的连接为准", En: "the newest connection counts"}},
+	{"C14", talk.Say{Zh: "不因没有 pong 而断开", En: "a missing pong is no reason to hang up"}},
+	{"C15", talk.Say{Zh: "MQTT", En: "MQTT"}},
+	{"C16", talk.Say{Zh: "数据报", En: "datagrams"}},
+	{"C17", talk.Say{Zh: "照片", En: "photos"}},
+	{"C18", talk.Say{Zh: "忍受异常消息", En: "odd messages are put up with"}},
+	{"C20", talk.Say{Zh: "固件", En: "firmware"}},
+}
+
+// checkLimit bounds the whole script. Servers end conversations after up to two
+// minutes of silence.
+const checkLimit = 6 * time.Minute
+
+// silentFor is how long the server may take to end a conversation.
+const silentFor = 150 * time.Second
+
+// check goes through the script, and tells which rules the server breaks.
+func (b *desktopBoard) check(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, checkLimit)
+	defer cancel()
+	tried := map[string]bool{}
+	broke := b.script(limited, tried)
+	if broke == nil {
+		b.stay(ctx)
+	}
+	rows := b.checks(tried)
+	r := b.reported()
+	r.Checks = rows
+	b.mu.Lock()
+	err := b.sh.result(r, func() { b.sh.checks(rows) })
+	b.mu.Unlock()
+	if broke != nil && ctx.Err() != nil {
+		broke = ctx.Err()
+	}
+	return errors.Join(broke, err, b.verdict())
+}
+
+var sayStep = talk.Say{Zh: "• %s", En: "• %s"}
+
+// The steps of the script.
+var (
+	sayStepBoot   = talk.Say{Zh: "开机，试错误的令牌", En: "turn on, try wrong tokens"}
+	sayStepAsk    = talk.Say{Zh: "问两次", En: "ask twice"}
+	sayStepOdd    = talk.Say{Zh: "发送异常消息和音频，再问一次", En: "send odd messages and sound, and ask again"}
+	sayStepAbort  = talk.Say{Zh: "打断回答", En: "interrupt an answer"}
+	sayStepCall   = talk.Say{Zh: "被服务器调用：音量、照片", En: "be called by the server: volume, photo"}
+	sayStepVanish = talk.Say{Zh: "断网重连，再问一次", En: "vanish, come back, and ask again"}
+	sayStepSilent = talk.Say{Zh: "沉默，直到服务器结束会话（最多 %s）", En: "say nothing until the server ends the conversation (%s at most)"}
+)
+
+// script is what people and networks do to a board.
+func (b *desktopBoard) script(ctx context.Context, tried map[string]bool) error {
+	try := func(checks ...string) {
+		for _, c := range checks {
+			tried[c] = true
+		}
+	}
+	b.tell(sayBoardIs, b.MAC(), b.cmd.Profile, b.cmd.Mode)
+	b.step(sayStepBoot)
+	if err := b.Boot(ctx); err != nil {
+		return err
+	}
+	try("C1")
+	if err := b.Probe(ctx); err != nil {
+		return err
+	}
+	try("C2")
+	if b.View().Online {
+		try("C15", "C16")
+	}
+	b.step(sayStepAsk)
+	for range 2 {
+		if err := b.answered(ctx); err != nil {
+			return err
+		}
+	}
+	try("C3", "C4", "C5", "C6", "C7", "C8")
+	if b.cmd.Profile != sim.C3.Name { // which does not say that it was woken
+		try("C11")
+	}
+	b.step(sayStepOdd)
+	if err := b.odd(ctx); err != nil {
+		return err
+	}
+	try("C10", "C18")
+	b.step(sayStepAbort)
+	if err := b.interrupt(ctx); err != nil {
+		return fmt.Errorf("interrupt: %w", err)
+	}
+	try("C9")
+	photo, err := b.called(ctx)
+	if err != nil {
+		return err
+	}
+	if photo {
+		try("C17")
+	}
+	b.step(sayStepVanish)
+	if err := b.comeBack(ctx); err != nil {
+		return fmt.Errorf("come back: %w", err)
+	}
+	try("C13")
+	if b.Report().Pings > 0 {
+		try("C14")
+	}
+	if b.cmd.Mode == wire.ModeManual {
+		return nil // a server may wait for the button for as long as it likes
+	}
+	b.tell(sayStep, sayStepSilent.In(b.sh.lang, silentFor))
+	silent, cancel := context.WithTimeout(ctx, silentFor)
+	defer cancel()
+	if _, err := b.Await(silent, func(v sim.View) bool { return v.State == sim.Idle && v.SessionID == "" }); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("the server does not end the conversation after %v of silence; boards never do", silentFor)
+	} else if err != nil {
+		return err
+	}
+	try("C12")
+	return nil
+}
+
+func (b *desktopBoard) step(s talk.Say) { b.tell(sayStep, s.In(b.sh.lang)) }
+
+// answered asks something, and is disappointed if nothing is said.
+func (b *desktopBoard) answered(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, boardAskLimit)
+	defer cancel()
+	a, err := b.Ask(limited, b.speech[0])
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		return fmt.Errorf("there was no answer within %v", boardAskLimit)
+	case err != nil:
+		return err
+	case a.Packets == 0:
+		return errors.New("the answer has no sound")
+	}
+	b.tell(sayBoardPlayed, playedSeconds(a), took(a.FirstAudio))
+	return nil
+}
+
+// odd sends what servers have to put up with, and sees whether they go on.
+func (b *desktopBoard) odd(ctx context.Context) error {
+	for _, text := range []string{`{"type":"tilt","angle":7}`, `{"type":"listen"}`, `no JSON`} {
+		if err := b.SendRaw(false, []byte(text)); err != nil {
+			return err
+		}
+	}
+	if err := b.SendRaw(true, []byte{0xff}); err != nil {
+		return err
+	}
+	return b.answered(ctx)
+}
+
+// interrupt asks something, and does not wait for the end of the answer.
+func (b *desktopBoard) interrupt(ctx context.Context) (err error) {
+	button := b.cmd.Mode == wire.ModeManual
+	if button {
+		err = b.Hold(ctx)
+	}
+	if err == nil {
+		err = b.Talk(ctx, b.speech[0])
+	}
+	if err == nil && button {
+		err = b.Release(ctx)
+	}
+	if err == nil {
+		_, err = b.Await(ctx, func(v sim.View) bool { return v.State == sim.Speaking || v.SessionID == "" })
+	}
+	if err == nil {
+		err = b.Abort(ctx)
+	}
+	if err == nil {
+		limited, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		_, err = b.Await(limited, func(v sim.View) bool { return v.State != sim.Speaking })
+	}
+	return err
+}
+
+// comeBack has the network fail without the server noticing.
+func (b *desktopBoard) comeBack(ctx context.Context) error {
+	online := b.View().Online
+	if err := b.Lose(sim.Vanished); err != nil {
+		return err
+	}
+	if online {
+		if err := b.Boot(ctx); err != nil {
+			return err
+		}
+	}
+	return b.answered(ctx)
+}
+
+// called has the server call tools of the board, if it is the one of the data folder:
+// nobody may tell another to.
+func (b *desktopBoard) called(ctx context.Context) (photo bool, err error) {
+	if b.cmd.URL != "" {
+		return false, nil
+	}
+	settings, err := b.cmd.load(b.sh)
+	if err != nil {
+		return false, err
+	}
+	r, err := running(ctx, b.sh, settings)
+	if r == nil || err != nil {
+		return false, err
+	}
+	b.step(sayStepCall)
+	for _, c := range []struct{ tool, args string }{
+		{"self.audio_speaker.set_volume", `{"volume":30}`}, {"self.camera.take_photo", `{"question":"What is there?"}`},
+	} {
+		end, err := r.callDeviceOnce(ctx, b.sh, deviceCall{device: b.MAC(), tool: c.tool, args: []byte(c.args)})
+		if err == nil && end.Error != "" {
+			err = errors.New(end.Error)
+		}
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", c.tool, err)
+		}
+	}
+	if v := b.Volume(); v != 30 {
+		return false, fmt.Errorf("the volume was set to 30, and is %d", v)
+	}
+	return b.Report().Photos > 0, nil
+}
+
+// checks are all rules, and what became of them. What broke one was tried, and what
+// broke none with a number comes last.
+func (b *desktopBoard) checks(tried map[string]bool) []checkRow {
+	var rows []checkRow
+	broken := b.Report().Violations
+	for _, c := range boardChecks {
+		row := checkRow{Check: c.check, About: c.about.In(b.sh.lang), Tried: tried[c.check]}
+		for _, v := range broken {
+			if v.Check == c.check {
+				row.Tried, row.Broken = true, append(row.Broken, plain(strings.TrimPrefix(v.String(), v.Check+": ")))
+			}
+		}
+		rows = append(rows, row)
+	}
+	for _, v := range broken {
+		if !slices.ContainsFunc(rows, func(r checkRow) bool { return r.Check == v.Check }) {
+			rows = append(rows, checkRow{Check: "–", Tried: true, Broken: []string{plain(v.String())}})
+		}
+	}
+	return rows
+}
+
+var (
+	sayCheckKept   = talk.Say{Zh: "通过", En: "ok"}
+	sayCheckBroken = talk.Say{Zh: "违反", En: "broken"}
+	sayCheckNot    = talk.Say{Zh: "未试", En: "not tried"}
+)
+
+// checks prints them.
+func (sh *shell) checks(rows []checkRow) {
+	var table [][]string
+	for _, r := range rows {
+		how := sayCheckNot
+		switch {
+		case len(r.Broken) > 0:
+			how = sayCheckBroken
+		case r.Tried:
+			how = sayCheckKept
+		}
+		table = append(table, []string{r.Check, how.In(sh.lang), r.About})
+		for _, what := range r.Broken {
+			table = append(table, []string{"", "", "  " + what})
+		}
+	}
+	sh.grid("", table)
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"patchbay/internal/plug/xiaozhi/sim"
+	"patchbay/internal/talk"
+)
+
+const (
+	// manyEvery is how often is told how many boards do what.
+	manyEvery = 5 * time.Second
+	// manyTries is how often a board calls home before it gives up, as firmware does.
+	manyTries = 10
+	// manyPause is between an answer and the next question, so that no two boards stay
+	// in step.
+	manyPause = 500 * time.Millisecond
+)
+
+// crowd are many boards.
+type crowd struct {
+	sh     *shell
+	cmd    *simulateXiaozhiCmd
+	speech [][]byte
+	boards []*sim.Board
+	wg     sync.WaitGroup
+
+	on, failed, asking atomic.Int64
+	mu                 sync.Mutex
+	answers            int
+	firsts             []time.Duration // from the end of a question to the first sound
+	why                error           // of the first failure
+}
+
+// many turns on many boards, and talks to some of them.
+func (c *simulateXiaozhiCmd) many(ctx context.Context, sh *shell, opt sim.Options, speech [][]byte) error {
+	m := &crowd{sh: sh, cmd: c, speech: speech}
+	opt.Tries = manyTries
+	for i := range c.Count {
+		one := opt
+		one.Dial = sim.DialFrom(i)
+		m.boards = append(m.boards, sim.New(one))
+	}
+	running, cancel := context.WithCancel(ctx)
+	defer cancel()
+	progress := make(chan struct{})
+	go func() {
+		defer close(progress)
+		m.progress(running)
+	}()
+	m.turnOn(running)
+	m.wait(running)
+	cancel()
+	m.wg.Wait()
+	<-progress
+	f := m.figures()
+	m.close()
+	if err := sh.result(f, func() { sh.figures(&f) }); err != nil {
+		return err
+	}
+	for _, v := range f.Violations {
+		fmt.Fprintln(sh.stderr, sayBroken.In(sh.lang, plain(sim.Violation(v).String())))
+	}
+	if m.why != nil {
+		return fmt.Errorf("%d things failed; the first: %w", m.failed.Load(), m.why)
+	}
+	if len(f.Violations) > 0 {
+		return fmt.Errorf("the server breaks the boards' protocol in %d ways, see above", len(f.Violations))
+	}
+	return nil
+}
+
+// turnOn turns the boards on, at the rate that was asked for.
+func (m *crowd) turnOn(ctx context.Context) {
+	began := time.Now()
+	for i, b := range m.boards {
+		due := began.Add(time.Duration(float64(i) / m.cmd.perSecond * float64(time.Second)))
+		if !pauseUntil(ctx, due) {
+			return
+		}
+		m.wg.Go(func() { m.live(ctx, b, i < m.cmd.Talk) })
+	}
+}
+
+// wait waits until all boards are on, or have failed, and then for as long as was
+// asked for.
+func (m *crowd) wait(ctx context.Context) {
+	for int(m.on.Load()+m.failed.Load()) < len(m.boards) {
+		if !pauseUntil(ctx, time.Now().Add(50*time.Millisecond)) {
+			return
+		}
+	}
+	pauseUntil(ctx, time.Now().Add(m.cmd.For))
+}
+
+func pauseUntil(ctx context.Context, due time.Time) bool {
+	t := time.NewTimer(time.Until(due))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// live is the life of a board.
+func (m *crowd) live(ctx context.Context, b *sim.Board, talked bool) {
+	if err := b.Boot(ctx); err != nil {
+		if ctx.Err() == nil {
+			m.fail(err)
+		}
+		return
+	}
+	m.on.Add(1)
+	if !talked {
+		return
+	}
+	m.asking.Add(1)
+	defer m.asking.Add(-1)
+	for ctx.Err() == nil {
+		limited, cancel := context.WithTimeout(ctx, boardAskLimit)
+		a, err := b.Ask(limited, m.speech)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, sim.ErrIdle): // the server has ended the conversation
+		case err != nil:
+			m.fail(fmt.Errorf("ask: %w", err))
+		default:
+			m.mu.Lock()
+			m.answers++
+			if a.FirstAudio > 0 {
+				m.firsts = append(m.firsts, a.FirstAudio)
+			}
+			m.mu.Unlock()
+		}
+		pauseUntil(ctx, time.Now().Add(manyPause))
+	}
+}
+
+func (m *crowd) fail(err error) {
+	m.failed.Add(1)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.why == nil {
+		m.why = err
+	}
+}
+
+var sayMany = talk.Say{
+	Zh: "%s  在线 %d，失败 %d，通话中 %d，回答 %d，发 %d 包，收 %d 包，断音 %d",
+	En: "%s  on %d, failed %d, talking %d, answers %d, packets sent %d, received %d, gaps %d",
+}
+
+// progress tells how it goes, until ctx ends.
+func (m *crowd) progress(ctx context.Context) {
+	began := time.Now()
+	tick := time.NewTicker(manyEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		f := m.figures()
+		fmt.Fprintln(m.sh.stderr, sayMany.In(m.sh.lang, time.Since(began).Round(time.Second), m.on.Load(), m.failed.Load(), m.asking.Load(),
+			f.Answers, f.Sent, f.Received, f.Underruns))
+	}
+}
+
+// figures are what all boards saw so far.
+func (m *crowd) figures() boardFigures {
+	var t sim.Total
+	for _, b := range m.boards {
+		t.Add(b.Report())
+	}
+	f := figuresOf(&t)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f.Answers, f.FirstSound, f.Failed = m.answers, spreadIn(m.firsts), int(m.failed.Load())
+	return f
+}
+
+func (m *crowd) close() {
+	var all sync.WaitGroup
+	for _, b := range m.boards {
+		all.Go(b.Close)
+	}
+	all.Wait()
+}

@@ -1,0 +1,334 @@
+package xiaozhi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"patchbay/internal/account"
+	"patchbay/internal/board/boardtest"
+	"patchbay/internal/plug/xiaozhi/mqtt"
+	"patchbay/internal/plug/xiaozhi/sim"
+	"patchbay/internal/plug/xiaozhi/udp"
+	"patchbay/internal/plug/xiaozhi/wire"
+	"patchbay/internal/store"
+	"patchbay/internal/tool"
+	"patchbay/internal/voice"
+)
+
+// stuck is a channel on which a packet takes for ever.
+type stuck struct {
+	mute
+	began chan struct{}
+	free  chan struct{}
+	once  sync.Once
+}
+
+func (s *stuck) Audio([]byte, time.Duration) error {
+	s.once.Do(func() { close(s.began) })
+	<-s.free
+	return nil
+}
+
+// Whoever ends a conversation because the board has gone waits neither for what is
+// being said, nor for somebody who waits for that.
+func TestEndDoesNotWait(t *testing.T) {
+	b := alone(t, nil)
+	ch := &stuck{began: make(chan struct{}), free: make(chan struct{})}
+	_, c := talking(t, b, ch)
+	var all sync.WaitGroup
+	all.Go(func() {
+		_, _ = c.Speak(context.Background(), c.Generation(), voice.Packets(sim.GoodMorning()))
+	})
+	<-ch.began
+	ends := make(chan struct{})
+	all.Go(func() { c.end(errSilence, true); close(ends) })
+	for !c.ending.Load() {
+		select {
+		case <-ends:
+			t.Fatal("it ended while something was said")
+		default:
+		}
+	}
+	began := time.Now()
+	c.end(errBoardGone, false)
+	if took := time.Since(began); took > quietEnd/2 {
+		t.Errorf("it took %s", took)
+	}
+	<-ends
+	close(ch.free)
+	all.Wait()
+	if b.conversation() != nil {
+		t.Error("the conversation is left")
+	}
+}
+
+// A conversation that never was the board's is not counted as one that ended.
+func TestTooLate(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	h, err := NewBoards(Options{Logger: slog.New(slog.DiscardHandler), Registerer: reg, PublicURL: "http://board.example.org"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	b := &Board{house: h, number: 1, mac: mac(1), can: bare}
+	b.ctx, b.cancel = context.WithCancelCause(h.ctx)
+	old, c := talking(t, b, &mute{})
+	next, _ := talking(t, b, &mute{})
+	if c.ctx.Err() == nil {
+		t.Error("the conversation of the old connection goes on")
+	}
+	late := newConversation(b, b.device, "late", store.TransportSocket, usualHello, b.output(), &mute{})
+	if b.begins(old, late) {
+		t.Error("a conversation begins on an old connection")
+	}
+	late.end(errNewer, false)
+	if n := testutil.ToFloat64(h.metrics.conversations); n != 1 {
+		t.Errorf("%v conversations", n)
+	}
+	b.detach(old, errNewer)
+	if b.connection() != next || b.conversation() == nil {
+		t.Error("the end of the old connection ended the new one")
+	}
+	b.detach(next, errBoardGone)
+	if b.connection() != nil || b.conversation() != nil || testutil.ToFloat64(h.metrics.conversations) != 0 {
+		t.Error("something is left")
+	}
+	b.gone = true
+	if l := b.newLine(store.TransportSocket, quiet{}.RemoteAddr(), place{}, nil, nil); b.attach(l) {
+		t.Error("a removed board connects")
+	}
+	b.gone = false
+	h.Drain(t.Context())
+	if l := b.newLine(store.TransportSocket, quiet{}.RemoteAddr(), place{}, nil, nil); b.attach(l) {
+		t.Error("a board connects to a server that stops")
+	}
+}
+
+// What is told twice to a board on MQTT belongs to its conversation, or is not said.
+func TestPostIsOver(t *testing.T) {
+	ch := &strict{}
+	srv, err := udp.Listen("127.0.0.1:0", udp.Options{PublicHost: "127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Close()
+	session, err := srv.Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &post{exchange: &exchange{conn: strictPost{ch}}, audio: session, session: "s"}
+	p.Close(true)
+	if err := p.Text([]byte(`{"type":"tts","state":"stop"}`)); err == nil {
+		t.Error("an old conversation speaks on")
+	}
+}
+
+// Keeping alive and saying goodbye works although nothing was said for longer than a
+// write may take.
+func TestPingAfterSilence(t *testing.T) {
+	s, far := sockets(t, wire.FramingBare)
+	if err := s.Text([]byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := far.Read(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	timer := time.NewTimer(writeLimit + 100*time.Millisecond)
+	<-timer.C
+	done := make(chan error, 1)
+	go func() { _, _, err := far.Read(t.Context()); done <- err }()
+	s.Close(false)
+	if err := <-done; websocket.CloseStatus(err) != websocket.StatusNormalClosure {
+		t.Errorf("the board was not told: %v", err)
+	}
+}
+
+// town is a house with boards of ada's that are approved.
+func town(t testing.TB, boards int) (*boardtest.Rig, *Boards, []store.Device) {
+	t.Helper()
+	r := boardtest.New(t, boardtest.Options{})
+	h, err := NewBoards(Options{Accounts: r.Accounts, Store: r.Store, Hub: r.Board, Logger: slog.New(slog.DiscardHandler), PublicURL: "http://board.example.org"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.Close)
+	var all []store.Device
+	for i := range boards {
+		all = append(all, settled(t, r, i))
+	}
+	if err := h.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return r, h, all
+}
+
+// settled is a device that was approved.
+func settled(t testing.TB, r *boardtest.Rig, i int) store.Device {
+	t.Helper()
+	ctx := context.Background()
+	d, code, err := r.Accounts.DeviceSeen(ctx, store.DeviceCall{Kind: Kind, Hardware: mac(i), Client: "11111111-1111-4111-8111-111111111111", Version: "2.4.2"})
+	if err == nil {
+		d, err = r.Accounts.ApproveShown(ctx, account.NewDevice{Person: r.Person.ID, Code: code, Name: fmt.Sprintf("board %d", i)})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Boards are approved, renamed, revoked and removed while they connect and while
+// somebody looks; in the end all is as the database has it.
+func TestDecisionsAtOnce(t *testing.T) {
+	r, h, all := town(t, 4)
+	ctx := t.Context()
+	var work sync.WaitGroup
+	for i, d := range all {
+		work.Go(func() {
+			for round := range 25 {
+				login := r.Accounts.MQTTLogin(d, "")
+				_, err := h.AdmitMQTT(ctx, mqtt.ConnectInfo{ClientID: login.ClientID, Username: login.Username, Password: login.Password})
+				if x := h.ConnectedMQTT(quiet{id: d.Hardware, asked: make(chan []byte, 100)}); err == nil && x != nil {
+					x.Message([]byte(`{"type":"listen","state":"start"}`))
+					x.Gone(nil)
+				}
+				switch round % 5 {
+				case 1:
+					err = r.Store.Devices.Rename(ctx, d.Number, fmt.Sprintf("other %d %d", i, round))
+				case 2:
+					if err = r.Store.Devices.Revoke(ctx, d.Number); err == nil {
+						d, err = r.Store.Devices.ByNumber(ctx, d.Number)
+					}
+				case 3:
+					_, err = h.find(d.Number).setAudio(ctx, args{SampleRate: 16000, Frame: 20 + 20*(round%2)})
+				case 4:
+					if err = r.Store.Devices.Remove(ctx, d.Number); err == nil {
+						d = settled(t, r, i)
+						_, err = h.admit(ctx, d)
+					}
+				}
+				if err != nil {
+					t.Error(i, round, err)
+					return
+				}
+			}
+		})
+	}
+	stop := make(chan struct{})
+	var looking sync.WaitGroup
+	for range 2 {
+		looking.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := h.Refresh(ctx); err != nil {
+					t.Error(err)
+				}
+				for _, b := range h.all() {
+					b.Status(ctx)
+				}
+			}
+		})
+	}
+	work.Wait()
+	close(stop)
+	looking.Wait()
+	if err := h.Refresh(ctx); err != nil {
+		t.Fatal(err)
+	}
+	now, err := r.Store.Devices.ByOwner(ctx, r.Person.ID)
+	if err != nil || len(now) != len(h.all()) {
+		t.Fatalf("%d devices, %d boards, %v", len(now), len(h.all()), err)
+	}
+	for _, d := range now {
+		b := h.find(d.Number)
+		if b == nil || h.byMAC[d.Hardware] != b {
+			t.Errorf("%s is not plugged in", d.Name)
+			continue
+		}
+		slim := slim(d)
+		if !sameDevice(&b.device, &slim) {
+			t.Errorf("%+v, and the database has %+v", b.device, d)
+		}
+		if o, held, _ := r.Board.Plugged(OutletOf(d.Number)); o.Title != d.Name || o.Slug != slugOf(d) || held {
+			t.Errorf("%+v, held %t, for %s", o, held, d.Name)
+		}
+	}
+}
+
+// A restart that waited for a board is done once, although the board hangs up at
+// once.
+func TestLaterOnce(t *testing.T) {
+	r, h, all := town(t, 1)
+	ctx := t.Context()
+	b := h.find(all[0].Number)
+	for _, c := range []tool.Call{{Tool: ToolReboot, Args: json.RawMessage(`{"later":true}`)}, {Tool: ToolShow, Args: json.RawMessage(`{"text":"x","later":true}`)}} {
+		if _, err := b.Call(ctx, &c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	told := 0
+	for range 3 {
+		var l *line
+		l = b.newLine(store.TransportMQTT, quiet{}.RemoteAddr(), place{}, func(text []byte) error {
+			if m, err := wire.Parse(text); err == nil && m.Type == wire.TypeSystem {
+				told++
+				l.cancel(errBoardGone) // it restarts
+			}
+			return nil
+		}, func(error) {})
+		if !b.attach(l) {
+			t.Fatal("it does not connect")
+		}
+		b.deliver()
+		b.detach(l, errBoardGone)
+	}
+	items, err := r.Store.Outbox.For(ctx, b.number, time.Now())
+	if err != nil || told != 1 || len(items) != 0 {
+		t.Errorf("restarted %d times, %d wait, %v", told, len(items), err)
+	}
+}
+
+// What listens to a board ends with the board, and does not go round in circles when a
+// conversation has ended.
+func TestRecordingEnds(t *testing.T) {
+	r, h, all := town(t, 1)
+	ctx := t.Context()
+	b := h.find(all[0].Number)
+	if _, err := b.Call(ctx, &tool.Call{Tool: ToolAudio, Args: json.RawMessage(`{"action":"start"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	rec := b.rec
+	l, c := talking(t, b, &mute{})
+	listening := make(chan error, 1)
+	go func() { listening <- h.Listen(context.WithoutCancel(ctx), b.number, discard{}) }()
+	c.cancel(errSaid) // it is ending, and still the board's
+	waited, stop := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer stop()
+	if next, err := b.awaitTalk(waited); err == nil {
+		t.Errorf("%s has ended, and is waited for no more", next.id)
+	}
+	c.end(errSaid, false)
+	b.detach(l, errBoardGone)
+	if err := r.Store.Devices.Remove(ctx, b.number); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Refresh(ctx); err != nil {
+		t.Fatal(err)
+	}
+	<-rec.done
+	if err := <-listening; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,227 @@
+package xiaozhi
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"patchbay/internal/plug/xiaozhi/sim"
+	"patchbay/internal/plug/xiaozhi/udp"
+	"patchbay/internal/plug/xiaozhi/wire"
+	"patchbay/internal/store"
+	"patchbay/internal/voice/endpoint"
+)
+
+// mute is a channel that nothing comes out of.
+type mute struct{ sent atomic.Int64 }
+
+func (m *mute) Text([]byte) error                 { m.sent.Add(1); return nil }
+func (m *mute) Audio([]byte, time.Duration) error { m.sent.Add(1); return nil }
+func (m *mute) Close(bool)                        {}
+
+// alone is a board without a hub, and its house.
+func alone(t testing.TB, voice Voice) *Board {
+	t.Helper()
+	h, err := NewBoards(Options{Logger: slog.New(slog.DiscardHandler), Voice: voice, PublicURL: "http://board.example.org"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.Close)
+	b := &Board{house: h, number: 1, mac: mac(1), device: store.Device{Number: 1, Hardware: mac(1), Name: "one"}, can: bare}
+	b.ctx, b.cancel = context.WithCancelCause(h.ctx)
+	h.boards[1], h.byMAC[b.mac] = b, b
+	return b
+}
+
+var usualHello = wire.Hello{Version: 1, Transport: wire.WebSocket, Audio: wire.Audio{Format: "opus", SampleRate: 16000, Channels: 1, FrameDuration: 60}}
+
+// talking is a conversation of a board, on a channel.
+func talking(t testing.TB, b *Board, ch channel) (*line, *Conversation) {
+	t.Helper()
+	l := b.newLine(store.TransportSocket, quiet{}.RemoteAddr(), place{}, ch.Text, func(error) {})
+	c := newConversation(b, b.device, newSession(), store.TransportSocket, usualHello, b.output(), ch)
+	if !b.attach(l) || !b.begins(l, c) {
+		t.Fatal("no conversation begins")
+	}
+	return l, c
+}
+
+// deaf is a voice that listens and does nothing, in the goroutine of the benchmark.
+type deaf struct{}
+
+func (deaf) Converse(ctx context.Context, _ *Conversation) { <-ctx.Done() }
+
+// listens has the parrot hear a packet.
+func listens(t testing.TB, c *Conversation, p *parrot) {
+	h, err := c.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.heard(t.Context(), h)
+}
+
+// What a board says while somebody records it, and the voice that repeats listens,
+// costs one piece of memory a packet: the recording's copy.
+func TestSoundAllocates(t *testing.T) {
+	b := alone(t, deaf{})
+	_, c := talking(t, b, &mute{})
+	p := &parrot{c: c, ends: endpoint.New(endpoint.Options{})}
+	c.listen(wire.ModeAuto)
+	listens(t, c, p)
+	packets, i, now := sim.GoodMorning(), 0, time.Now()
+	say := func() {
+		now = now.Add(60 * time.Millisecond)
+		c.sound(packets[10+i%10], now) // it goes on, so that nobody answers
+		listens(t, c, p)
+		if i++; i%900 == 0 {
+			p.forget()
+		}
+	}
+	for range 900 { // memory that is used again
+		say()
+	}
+	if n := testing.AllocsPerRun(900, say); n > 0 {
+		t.Errorf("%v allocations a packet", n)
+	}
+	tp := newTap()
+	if !c.tap(tp) {
+		t.Fatal("no tap")
+	}
+	tapped := func() { say(); <-tp.packets }
+	if n := testing.AllocsPerRun(900, tapped); n > 1 {
+		t.Errorf("%v allocations a packet with somebody who listens", n)
+	}
+}
+
+func BenchmarkSound(b *testing.B) {
+	_, c := talking(b, alone(b, deaf{}), &mute{})
+	p := &parrot{c: c, ends: endpoint.New(endpoint.Options{})}
+	c.listen(wire.ModeAuto)
+	listens(b, c, p)
+	tp := newTap()
+	c.tap(tp)
+	packets, now := sim.GoodMorning(), time.Now()
+	b.ReportAllocs()
+	for i := range b.N {
+		now = now.Add(60 * time.Millisecond)
+		c.sound(packets[10+i%10], now)
+		listens(b, c, p)
+		<-tp.packets
+		if i%900 == 0 {
+			p.forget()
+		}
+	}
+}
+
+// sockets are both ends of a WebSocket.
+func sockets(t testing.TB, framing wire.Framing) (*socket, *websocket.Conn) {
+	t.Helper()
+	made := make(chan *socket, 1)
+	over := make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tap := &hijacker{ResponseWriter: w}
+		conn, err := websocket.Accept(tap, r, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		made <- &socket{conn: conn, raw: tap.conn, framing: framing, began: time.Now()}
+		<-over
+	}))
+	far, _, err := websocket.Dial(context.Background(), "ws"+strings.TrimPrefix(srv.URL, "http"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	far.SetReadLimit(-1)
+	t.Cleanup(func() { _ = far.CloseNow(); close(over); srv.Close() })
+	return <-made, far
+}
+
+// swallow reads what comes and throws it away.
+func swallow(t testing.TB, far *websocket.Conn) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			_, r, err := far.Reader(context.Background())
+			if err != nil {
+				return
+			}
+			if _, err := io.Copy(io.Discard, r); err != nil {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() { _ = far.CloseNow(); <-done })
+}
+
+// A packet for a board costs no memory, however it travels.
+func BenchmarkAudio(b *testing.B) {
+	packet := sim.GoodMorning()[10]
+	for name, framing := range map[string]wire.Framing{"bare": wire.FramingBare, "timed": wire.FramingTimed} {
+		b.Run("socket/"+name, func(b *testing.B) {
+			s, far := sockets(b, framing)
+			swallow(b, far)
+			b.ReportAllocs()
+			for range b.N {
+				if err := s.Audio(packet, 0); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	b.Run("post", func(b *testing.B) {
+		srv, err := udp.Listen("127.0.0.1:0", udp.Options{PublicHost: "127.0.0.1"})
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer srv.Close()
+		session, err := srv.Open(0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		knock(b, srv, session, packet)
+		p := &post{exchange: &exchange{board: alone(b, nil)}, audio: session, began: time.Now()}
+		b.ReportAllocs()
+		for range b.N {
+			if err := p.Audio(packet, 0); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// knock sends the first datagram of a board, so that the server knows where it is.
+func knock(t testing.TB, srv *udp.Server, session *udp.Session, packet []byte) {
+	t.Helper()
+	link := session.Link()
+	key, nonce, err := link.Secrets()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cipher, err := wire.NewCipher(key[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("udp", srv.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if _, err := conn.Write(cipher.Seal(nil, wire.Header{SSRC: binary.BigEndian.Uint32(nonce[4:]), Sequence: 1}, packet)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := session.Receive(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,285 @@
+package test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/internal/plug/xiaozhi/sim"
+	"patchbay/internal/voice/ogg"
+	"patchbay/internal/voice/opus"
+	"patchbay/internal/voice/pcm"
+)
+
+// sounds are files that boards are played: somebody who says good morning, and two
+// seconds of a tone.
+func sounds(t *testing.T) (speech, tone string) {
+	t.Helper()
+	folder := t.TempDir()
+	speech, tone = filepath.Join(folder, "speech.ogg"), filepath.Join(folder, "tone.wav")
+	var file bytes.Buffer
+	w, err := ogg.NewWriter(&file, ogg.Recording{Channels: 1, InputRate: 16000, Vendor: "test"})
+	must(t, err)
+	for _, packet := range sim.GoodMorning() {
+		must(t, w.Write(packet))
+	}
+	must(t, w.Close())
+	must(t, os.WriteFile(speech, file.Bytes(), 0o600))
+	samples := make([]int16, 2*toneRate)
+	for i := range samples {
+		samples[i] = int16(8000 * math.Sin(2*math.Pi*toneHertz*float64(i)/toneRate))
+	}
+	file.Reset()
+	must(t, pcm.WriteWAV(&file, toneRate, samples))
+	must(t, os.WriteFile(tone, file.Bytes(), 0o600))
+	return speech, tone
+}
+
+const toneRate, toneHertz = 16000, 440
+
+// pitch is how many times a second sound swings, and how long it is.
+func pitch(t *testing.T, packets [][]byte) (hertz float64, length time.Duration) {
+	t.Helper()
+	d, err := opus.NewDecoder(toneRate)
+	must(t, err)
+	var sound []int16
+	buf := make([]int16, d.Samples(opus.MaxDuration))
+	for _, p := range packets {
+		n, err := d.Decode(p, buf)
+		must(t, err)
+		sound = append(sound, buf[:n]...)
+	}
+	middle, up := sound[len(sound)/4:len(sound)*3/4], 0
+	for i := 1; i < len(middle); i++ {
+		if middle[i-1] < 0 && middle[i] >= 0 {
+			up++
+		}
+	}
+	return float64(up) * toneRate / float64(len(middle)), time.Duration(len(sound)) * time.Second / toneRate
+}
+
+// recorded are the packets of an Ogg file, which players can play.
+func recorded(t *testing.T, file string, whole bool) (packets [][]byte) {
+	t.Helper()
+	f, err := os.Open(file)
+	must(t, err)
+	defer f.Close()
+	for r := ogg.NewReader(f); ; {
+		p, err := r.Next()
+		if errors.Is(err, io.EOF) || !whole && errors.Is(err, io.ErrUnexpectedEOF) {
+			break
+		}
+		must(t, err)
+		packets = append(packets, slices.Clone(p.Data))
+	}
+	if program, err := exec.LookPath("opusdec"); err == nil {
+		out, err := exec.CommandContext(t.Context(), program, "--quiet", "--rate", "16000", file, filepath.Join(t.TempDir(), "out.wav")).CombinedOutput()
+		if err != nil {
+			t.Errorf("opusdec: %v: %s", err, out)
+		}
+	}
+	return packets
+}
+
+// inOrder is how many of the packets that were said are in a recording, in their order.
+// Where some came late, there is silence between them.
+func inOrder(recorded, said [][]byte) int {
+	most := make([]int, len(said)+1) // of the first so many that were said, in what was looked at
+	for _, packet := range recorded {
+		before := 0
+		for i := range said {
+			so := most[i+1]
+			if slices.Equal(packet, said[i]) {
+				most[i+1] = max(so, before+1)
+			}
+			most[i+1] = max(most[i+1], most[i])
+			before = so
+		}
+	}
+	return most[len(said)]
+}
+
+// Sound comes to boards whole and in time, whether somebody talks with them or not,
+// and what they hear comes to their owner.
+func TestBoardSound(t *testing.T) {
+	h := newBoardHouse(t, "PATCHBAY_FETCH_ALLOW_NETS=127.0.0.1/32")
+	limit := limited(t, 60*time.Second)
+	speech, tone := sounds(t)
+	files := httptest.NewServer(http.FileServer(http.Dir(filepath.Dir(speech))))
+	defer files.Close()
+
+	kitchen := h.online(limit, "Kitchen", "websocket", sim.Options{Steady: true, KeepAudio: true})
+	bath := h.online(limit, "Bath", "mqtt", sim.Options{Profile: sim.FW25, Steady: true, KeepAudio: true})
+	// It idles, and its firmware fetches what it is told of.
+	for i, source := range []string{speech, tone, files.URL + "/speech.ogg"} {
+		h.run(t, "device", "play", "Bath", source, "--text", "The bell")
+		v, err := bath.Await(limit, func(v sim.View) bool { return v.Notices == i+1 })
+		must(t, err)
+		if v.State != sim.Idle || v.Displayed != "The bell" {
+			t.Errorf("%s: it is %s and shows %q", source, v.State, v.Displayed)
+		}
+	}
+	if n := bath.Report().Hellos; n != 0 {
+		t.Errorf("notifications began %d conversations", n)
+	}
+	h.fails("asleep", "device", "play", "Kitchen", speech)
+
+	for _, b := range []*sim.Board{kitchen, bath} {
+		must(t, b.Wake(limit))
+		h.plays(t, b, speech, tone, files.URL)
+		must(t, hangUp(limit, b))
+	}
+	h.records(t, kitchen, "Kitchen")
+	h.listens(t, kitchen, "Kitchen")
+	pleased(t, kitchen)
+	pleased(t, bath)
+}
+
+// plays plays to a board that somebody talks with.
+func (h *boardHouse) plays(t *testing.T, b *sim.Board, speech, tone, files string) {
+	limit := limited(t, 40*time.Second)
+	play := func(source string, atLeast time.Duration) sim.Answer {
+		t.Helper()
+		before, began := b.View().Answers, time.Now()
+		h.says(`"delivered":true`, "device", "play", b.MAC(), source, "--text", "Listen")
+		if took := time.Since(began); took < atLeast || took > atLeast+5*time.Second {
+			t.Errorf("%s took %v", source, took)
+		}
+		_, err := b.Await(limit, func(v sim.View) bool { return v.Answers == before+1 && v.State == sim.Listening })
+		must(t, err)
+		a := b.LastAnswer()
+		if !slices.Equal(a.Sentences, []string{"Listen"}) {
+			t.Errorf("%s says %q", source, a.Sentences)
+		}
+		return a
+	}
+	said := sim.GoodMorning()
+	for _, source := range []string{speech, files + "/speech.ogg"} {
+		if a := play(source, 2400*time.Millisecond); same(a.Audio, said) != len(said) || a.Packets != len(said) {
+			t.Errorf("%s: %d packets were heard, %d of them as they are in the file, which has %d", source, a.Packets, same(a.Audio, said), len(said))
+		}
+	}
+	a := play(tone, 1900*time.Millisecond)
+	if hertz, length := pitch(t, a.Audio); math.Abs(hertz-toneHertz) > 10 || length < 2*time.Second || length > 2100*time.Millisecond {
+		t.Errorf("heard were %v of %.0f Hz, want %v of %d Hz", length, hertz, 2*time.Second, toneHertz)
+	}
+	h.fails("could not be fetched", "device", "play", b.MAC(), "http://127.0.0.2:1/speech.ogg") // a private address
+	h.fails("404", "device", "play", b.MAC(), files+"/nothing.ogg")
+
+	// Whoever plays is stopped by stop.
+	before := b.View().Answers
+	stopped := make(chan string, 1)
+	go func() { out, _ := h.try("device", "play", b.MAC(), speech); stopped <- out }()
+	_, err := b.Await(limit, is(sim.Speaking))
+	must(t, err)
+	h.run(t, "device", "stop", b.MAC())
+	_, err = b.Await(limit, func(v sim.View) bool { return v.State == sim.Listening })
+	must(t, err)
+	if out := <-stopped; !strings.Contains(out, "interrupted") {
+		t.Errorf("what is stopped says %q", out)
+	}
+	if a := b.LastAnswer(); b.View().Answers > before && a.Packets > len(said)/2 {
+		t.Errorf("%d packets were heard", a.Packets)
+	}
+}
+
+// records records what somebody says to a board that was asleep when it began.
+func (h *boardHouse) records(t *testing.T, b *sim.Board, name string) {
+	limit := limited(t, 40*time.Second)
+	file := filepath.Join(t.TempDir(), "recorded.ogg")
+	cmd := h.command("device", "record", name, "--out", file, "--seconds", "4", "--wait", "30s")
+	told, err := cmd.StderrPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	defer cmd.Process.Kill()
+	lines := bufio.NewReader(told)
+	if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, "is asleep; waiting") {
+		t.Fatalf("it says %q (%v)", line, err)
+	}
+	h.run(t, "device", "show", name) // what was called before this has come by now
+	before := b.View().Answers
+	must(t, tells(limit, b))
+	more, err := io.ReadAll(lines)
+	must(t, err)
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, more)
+	}
+	if n := inOrder(recorded(t, file, true), sim.GoodMorning()); n != len(sim.GoodMorning()) {
+		t.Errorf("of %d packets, %d were recorded", len(sim.GoodMorning()), n)
+	}
+	_, err = b.Await(limit, func(v sim.View) bool { return v.Answers == before+1 && v.State == sim.Idle })
+	must(t, err)
+	must(t, b.Lose(sim.Dropped))
+}
+
+// tells says something with the button held down, so that all of it is heard.
+func tells(ctx context.Context, b *sim.Board) error {
+	if err := b.Hold(ctx); err != nil {
+		return err
+	}
+	if err := b.Talk(ctx, sim.GoodMorning()); err != nil {
+		return err
+	}
+	return b.Release(ctx)
+}
+
+// leaves interrupts the answer, and goes.
+func leaves(ctx context.Context, b *sim.Board) error {
+	_, err := b.Await(ctx, is(sim.Speaking))
+	if err == nil {
+		err = b.Abort(ctx)
+	}
+	if err == nil {
+		_, err = b.Await(ctx, is(sim.Idle))
+	}
+	if err == nil {
+		err = b.Lose(sim.Dropped)
+	}
+	return err
+}
+
+// listens listens to a board through two conversations.
+func (h *boardHouse) listens(t *testing.T, b *sim.Board, name string) {
+	limit := limited(t, 40*time.Second)
+	file := filepath.Join(t.TempDir(), "heard.ogg")
+	cmd := h.command("device", "listen", name, "--out", file)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	must(t, cmd.Start())
+	defer cmd.Process.Kill()
+	h.until("somebody listens", func() bool { return h.metric("patchbay_xiaozhi_listeners") == 1 })
+	size := int64(0)
+	for range 2 {
+		must(t, tells(limit, b))
+		before := size
+		h.until("it is heard while it is said", func() bool {
+			if about, err := os.Stat(file); err == nil {
+				size = about.Size()
+			}
+			return size > before+2000
+		})
+		must(t, leaves(limit, b))
+	}
+	must(t, cmd.Process.Signal(os.Interrupt))
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("it ends with %v: %s", err, &out)
+	}
+	said := slices.Concat(sim.GoodMorning(), sim.GoodMorning())
+	const page = 3 // packets, which go together; the last of them may not be full, and not sent
+	if n := inOrder(recorded(t, file, false), said); n <= len(said)-page {
+		t.Errorf("of %d packets, %d were heard", len(said), n)
+	}
+	h.until("nobody listens", func() bool { return h.metric("patchbay_xiaozhi_listeners") == 0 })
+}
