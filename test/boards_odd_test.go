@@ -33,7 +33,7 @@ func boardPicture(t *testing.T) []byte {
 func TestBoardsMisbehave(t *testing.T) {
 	h := newBoardHouse(t)
 	limit := limited(t, 60*time.Second)
-	before := h.metric("go_goroutines")
+	before := h.goroutines()
 	both, socket, udp := []string{"websocket", "mqtt"}, []string{"websocket"}, []string{"mqtt"}
 	var all sync.WaitGroup
 	for _, test := range []struct {

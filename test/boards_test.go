@@ -53,6 +53,9 @@ func (h *boardHouse) board(o sim.Options) *sim.Board {
 	if o.Slack == 0 {
 		o.Slack = boardSlack
 	}
+	meter := sim.NewMeter()
+	h.t.Cleanup(meter.Close)
+	o.Held = meter.Held
 	b := sim.New(o)
 	h.t.Cleanup(b.Close)
 	return b
@@ -243,6 +246,21 @@ func (h *boardHouse) metric(name string) float64 {
 		h.t.Fatalf("there is no metric %s", name)
 	}
 	return sum
+}
+
+// goroutines is how many the server has when it has come to rest.
+func (h *boardHouse) goroutines() (n float64) {
+	h.t.Helper()
+	same := 0
+	h.until("the server is at rest", func() bool {
+		now := h.metric("go_goroutines")
+		if same++; now != n {
+			same = 0
+		}
+		n = now
+		return same == 5
+	})
+	return n
 }
 
 // quiet waits until nothing is left of the boards that are gone: neither connections

@@ -54,7 +54,7 @@ var standsOn = map[string][]string{
 	"plug/rokid":          {"account", "board", "fetch", "qr", "store", "talk"},
 
 	// Only app knows everything.
-	"app": append([]string{"account", "api", "board", "plug"}, ground...),
+	"app": append([]string{"account", "api", "board", "plug", "voice"}, ground...),
 }
 
 const inside = "patchbay/internal/"

@@ -169,6 +169,7 @@ func busy(ctx context.Context, s *server, client *http.Client, b *sim.Board, sou
 		return nil
 	}
 	err := b.Press(ctx)
+	pause(ctx, time.Second) // the board has heard that there is a conversation; soon the server knows it, too
 	var speaks sync.WaitGroup
 	defer speaks.Wait()
 	speaks.Go(func() {

@@ -50,7 +50,7 @@ func (c *deviceToolsCmd) Run(ctx context.Context, sh *shell) error {
 				if i > 0 {
 					sh.printf("\n")
 				}
-				sh.say(sayHeadTool, plain(t.Own), sh.toolState(t.State), provider(t.Tool))
+				sh.say(sayHeadTool, plain(t.Own), sh.toolState(t.Tool), provider(t.Tool))
 				sh.aboutTool(&t.Tool)
 			}
 		default:
@@ -66,7 +66,7 @@ func (sh *shell) deviceToolTable(list []api.DeviceTool) {
 		if what == "" {
 			what = t.Description
 		}
-		rows = append(rows, []string{plain(t.Own), sh.toolState(t.State), short(what, whatWidth), t.Name})
+		rows = append(rows, []string{plain(t.Own), sh.toolState(t.Tool), short(what, whatWidth), t.Name})
 	}
 	sh.table([]talk.Say{sayTool, sayState, sayWhat, sayFullName}, rows)
 }

@@ -14,7 +14,7 @@ import (
 type keyAddCmd struct {
 	User         string   `help:"For whom it acts; may be left out while there is one person." placeholder:"NAME"`
 	Name         string   `help:"What you call it, to tell it from others." placeholder:"NAME" required:""`
-	Scope        []string `help:"What it is good for: lingzhu (glasses ask), learn (programs reach its person's knowledge points, and nothing else), mcp (programs call tools), operator (programs run the board), admin (… for everybody). Can be given again." placeholder:"SCOPE" required:""`
+	Scope        []string `help:"What it is good for: lingzhu (glasses ask), learn (programs reach its person's knowledge points, and nothing else), mcp (programs call tools), node (programs connect as nodes and ask to be paired), operator (programs run the board), admin (… for everybody). Can be given again." placeholder:"SCOPE" required:""`
 	Bot          string   `help:"The only bot that it opens, by number or name." placeholder:"BOT"`
 	Expires      string   `help:"How long it is good for, such as 12h or 90d; without it, for ever." placeholder:"TIME"`
 	keyRuleFlags `embed:""`

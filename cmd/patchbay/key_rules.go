@@ -17,13 +17,14 @@ type keyRuleFlags struct {
 	AllowTool []string `help:"A tool that it may call, and no others: a name, or a pattern in which * stands for any text. Can be given again." placeholder:"PATTERN"`
 	DenyTool  []string `help:"A tool that it may not call. Can be given again." placeholder:"PATTERN"`
 	Dangerous []string `help:"A dangerous tool that it may call. Can be given again." placeholder:"PATTERN"`
+	People    *bool    `help:"Whether it may call tools that are for people, such as those by which a voice board records." negatable:""`
 	Rate      *int     `help:"How many calls it may make a minute; 0: as many as the settings say." placeholder:"N"`
 	KeepArgs  *bool    `help:"Whether the audit trail keeps the arguments of its calls." negatable:""`
 }
 
 // given says whether any flag is.
 func (f *keyRuleFlags) given() bool {
-	return f.AllowTool != nil || f.DenyTool != nil || f.Dangerous != nil || f.Rate != nil || f.KeepArgs != nil
+	return f.AllowTool != nil || f.DenyTool != nil || f.Dangerous != nil || f.People != nil || f.Rate != nil || f.KeepArgs != nil
 }
 
 // change applies the flags to rules: what is given replaces what was.
@@ -38,6 +39,9 @@ func (f *keyRuleFlags) change(r *board.Rules) error {
 		case list.given != nil:
 			*list.into = list.given
 		}
+	}
+	if f.People != nil {
+		r.People = *f.People
 	}
 	if f.Rate != nil {
 		r.PerMinute = *f.Rate
@@ -149,11 +153,12 @@ func findKey(ctx context.Context, b *app.Base, ref string) (store.Key, error) {
 }
 
 var (
-	sayRuleOnly  = talk.Say{Zh: "仅 %s", En: "only %s"}
-	sayRuleNot   = talk.Say{Zh: "禁 %s", En: "not %s"}
-	sayRuleAlso  = talk.Say{Zh: "含危险 %s", En: "dangerous %s"}
-	sayRuleRate  = talk.Say{Zh: "%d 次/分", En: "%d/min"}
-	sayRuleKeeps = talk.Say{Zh: "留存参数", En: "arguments kept"}
+	sayRuleOnly   = talk.Say{Zh: "仅 %s", En: "only %s"}
+	sayRuleNot    = talk.Say{Zh: "禁 %s", En: "not %s"}
+	sayRuleAlso   = talk.Say{Zh: "含危险 %s", En: "dangerous %s"}
+	sayRulePeople = talk.Say{Zh: "也可调用供人使用的工具", En: "also tools for people"}
+	sayRuleRate   = talk.Say{Zh: "%d 次/分", En: "%d/min"}
+	sayRuleKeeps  = talk.Say{Zh: "留存参数", En: "arguments kept"}
 )
 
 // rules is a short form of a key's rules; empty if there are none.
@@ -166,6 +171,7 @@ func (sh *shell) rules(r board.Rules) string {
 	}
 	add(len(r.Allow) > 0, sayRuleOnly, strings.Join(r.Allow, " "))
 	add(len(r.Deny) > 0, sayRuleNot, strings.Join(r.Deny, " "))
+	add(r.People, sayRulePeople)
 	add(len(r.Dangerous) > 0, sayRuleAlso, strings.Join(r.Dangerous, " "))
 	add(r.PerMinute > 0, sayRuleRate, r.PerMinute)
 	add(r.KeepArgs, sayRuleKeeps)

@@ -22,8 +22,8 @@ import (
 
 type simulateXiaozhiCmd struct {
 	URL      string        `name:"url" help:"The server, or where boards call home there; without it, the server that runs on the data folder, or http://127.0.0.1:3000." placeholder:"URL"`
-	Profile  string        `help:"The firmware: fw194, fw242, fw25, or c3 for a chip with little memory." enum:"fw194,fw242,fw25,c3" default:"fw242" placeholder:"NAME"`
-	Mode     string        `help:"How the board listens: auto (until the server answers), manual (while a button is held) or realtime (always)." enum:"auto,manual,realtime" default:"auto" placeholder:"MODE"`
+	Profile  string        `help:"The firmware: fw194, fw242, fw25, or c3 for a chip with little memory; fw242 unless given." enum:"fw194,fw242,fw25,c3" default:"fw242" placeholder:"NAME"`
+	Mode     string        `help:"How the board listens: auto (until the server answers), manual (while a button is held) or realtime (always); auto unless given." enum:"auto,manual,realtime" default:"auto" placeholder:"MODE"`
 	MAC      string        `name:"mac" help:"The board's hardware address; without it, an invented one." placeholder:"MAC"`
 	UUID     string        `name:"uuid" help:"The board's client id, by which a server knows it again; without it, an invented one." placeholder:"UUID"`
 	Picture  string        `help:"What the camera sees, a JPEG file; without it, a lake at sunset." placeholder:"FILE"`
@@ -33,9 +33,10 @@ type simulateXiaozhiCmd struct {
 	Check    bool          `help:"Go through what real boards do and what they suffer, and tell which rules the server breaks."`
 	Stay     time.Duration `help:"With --once or --check: then stay, to be called, for as long as that." placeholder:"TIME"`
 	Count    int           `help:"So many boards instead of one." placeholder:"N"`
-	Ramp     string        `help:"With --count: how many are turned on per second." placeholder:"N/s" default:"50/s"`
+	Ramp     string        `help:"With --count: how many are turned on per second; 50/s unless given." placeholder:"N/s" default:"50/s"`
 	Talk     int           `help:"With --count: how many of them are talked to all the time." placeholder:"N"`
-	For      time.Duration `help:"With --count: for how long, when all are on." placeholder:"TIME" default:"1m"`
+	For      time.Duration `help:"With --count: for how long, when all are on; 1m unless given." placeholder:"TIME" default:"1m"`
+	Slack    time.Duration `help:"Added to the time limits of the rules, for machines that have a lot to do." placeholder:"TIME"`
 	Verbose  bool          `short:"v" help:"Also show what state the board is in, and all counters."`
 
 	dataFlags `embed:""`
@@ -73,6 +74,9 @@ func (c *simulateXiaozhiCmd) Run(ctx context.Context, sh *shell) error {
 	if err != nil {
 		return err
 	}
+	meter := sim.NewMeter()
+	defer meter.Close()
+	opt.Held = meter.Held
 	if c.Count > 0 {
 		return c.many(ctx, sh, opt, speech[0])
 	}
@@ -102,7 +106,7 @@ func (c *simulateXiaozhiCmd) validate() error {
 		return usagef("--count is %d; it has to be between 1 and %d", c.Count, maxBoards)
 	case c.Talk < 0 || c.Talk > max(c.Count, 0):
 		return usagef("--talk is %d; it has to be between 0 and what --count is", c.Talk)
-	case c.Stay < 0 || c.For < 0:
+	case c.Stay < 0 || c.For < 0 || c.Slack < 0:
 		return usagef("a time cannot be negative")
 	case c.Count > 0 && (c.MAC != "" || c.UUID != "" || c.Check || c.Once):
 		return usagef("--count does not go together with --mac, --uuid, --check or --once")
@@ -134,7 +138,7 @@ func (c *simulateXiaozhiCmd) options(sh *shell) (opt sim.Options, err error) {
 	if opt.Profile, err = sim.ProfileNamed(c.Profile); err != nil {
 		return opt, err
 	}
-	opt.MAC, opt.UUID, opt.Mode, opt.Picture = c.MAC, c.UUID, c.Mode, inventedJPEG()
+	opt.MAC, opt.UUID, opt.Mode, opt.Slack, opt.Picture = c.MAC, c.UUID, c.Mode, c.Slack, inventedJPEG()
 	if sh.lang != talk.Chinese {
 		opt.Lang = "en-US"
 	}

@@ -36,6 +36,7 @@ var (
 	sayHiddenTools = talk.Say{Zh: "另有 %d 个被禁用，或是危险而未放行；用 --all 查看。", En: "Denied, or dangerous and not allowed: %d more; --all shows them."}
 	sayAllowed     = talk.Say{Zh: "可用", En: "allowed"}
 	sayDenied      = talk.Say{Zh: "已禁用", En: "denied"}
+	sayForPeople   = talk.Say{Zh: "供人使用", En: "for people"}
 	sayDangerous   = talk.Say{Zh: "危险，未放行", En: "dangerous"}
 )
 
@@ -77,7 +78,7 @@ func (sh *shell) toolTable(tools []api.Tool) {
 		if what == "" {
 			what = t.Description
 		}
-		rows = append(rows, []string{t.Name, sh.toolState(t.State), t.OwnerName, provider(t), short(what, whatWidth)})
+		rows = append(rows, []string{t.Name, sh.toolState(t), t.OwnerName, provider(t), short(what, whatWidth)})
 	}
 	sh.table([]talk.Say{sayTool, sayState, sayOwner, sayFrom, sayWhat}, rows)
 }
@@ -90,16 +91,18 @@ func provider(t api.Tool) string {
 	return t.Provider
 }
 
-func (sh *shell) toolState(state string) string {
-	switch state {
-	case api.ToolAllowed:
+func (sh *shell) toolState(t api.Tool) string {
+	switch {
+	case t.State == api.ToolAllowed && t.For == "user":
+		return sayForPeople.In(sh.lang)
+	case t.State == api.ToolAllowed:
 		return sayAllowed.In(sh.lang)
-	case api.ToolDenied:
+	case t.State == api.ToolDenied:
 		return sayDenied.In(sh.lang)
-	case api.ToolDangerous:
+	case t.State == api.ToolDangerous:
 		return sayDangerous.In(sh.lang)
 	}
-	return state
+	return t.State
 }
 
 // short is the beginning of the first line of a text that strangers wrote.

@@ -67,7 +67,7 @@ var (
 )
 
 func (sh *shell) showTool(t *api.Tool) {
-	sh.say(sayHeadTool, t.Name, sh.toolState(t.State), provider(*t))
+	sh.say(sayHeadTool, t.Name, sh.toolState(*t), provider(*t))
 	if t.OwnerName != "" {
 		sh.say(sayToolOwner, t.OwnerName)
 	}

@@ -24,12 +24,13 @@ const (
 	ScopeLingzhu  = "lingzhu"  // glasses ask through the Lingzhu door
 	ScopeLearn    = "learn"    // programs reach Learn
 	ScopeMCP      = "mcp"      // programs call tools
+	ScopeNode     = "node"     // programs connect as nodes and ask to be paired
 	ScopeOperator = "operator" // programs run the board for their person
 	ScopeAdmin    = "admin"    // programs run the whole installation
 )
 
 // Scopes lists all scopes.
-var Scopes = []string{ScopeLingzhu, ScopeLearn, ScopeMCP, ScopeOperator, ScopeAdmin}
+var Scopes = []string{ScopeLingzhu, ScopeLearn, ScopeMCP, ScopeNode, ScopeOperator, ScopeAdmin}
 
 // The roles of people.
 const (

@@ -116,16 +116,30 @@ func (s *Server) caller(r *http.Request) (caller, error) {
 		if !s.Address(r).IsLoopback() || observe.Forwarded(r) {
 			return caller{}, errForeign
 		}
-		return caller{Admin: true}, nil
+		return caller{Admin: true, Rules: peoples}, nil
 	}
 	p, err := s.Accounts.Authenticate(r.Context(), secret, account.ScopeOperator, account.ScopeAdmin)
 	if err != nil {
 		return caller{}, err
 	}
 	return caller{
-		Person: p.Person.ID, Key: p.Key.ID, Only: p.Key.Bot, Rules: p.Key.Rules,
+		Person: p.Person.ID, Key: p.Key.ID, Only: p.Key.Bot, Rules: forPeople(p.Key.Rules),
 		Admin: p.Person.Role == account.RoleAdmin && slices.Contains(p.Key.Scopes, account.ScopeAdmin),
 	}, nil
+}
+
+// peoples are the rules of whoever runs the board: people, by the command line or
+// pages, so that what is for people is for them.
+var peoples = board.Rules{People: true}.String()
+
+// forPeople are a key's rules here.
+func forPeople(rules string) string {
+	r, err := board.ParseRules(rules)
+	if err != nil {
+		return rules // whoever uses them says what is wrong
+	}
+	r.People = true
+	return r.String()
 }
 
 // Allows says whether a request shows a good key.

@@ -111,15 +111,14 @@ func (s *Server) callDevice(w http.ResponseWriter, r *http.Request, c caller) {
 	if !ok {
 		return
 	}
-	list, err := s.toolsOf(r.Context(), d, c.Rules)
-	if err != nil {
-		s.broken(w, r, err)
-		return
-	}
+	// Not the owner's inventory, which can be that of thousands of devices: the board
+	// decides what may be called.
+	s.awaitPlug(r.Context(), d)
+	_, _, list := s.Board.Plugged(deviceOutlet(d.Number))
 	name := r.PathValue("tool")
-	i := slices.IndexFunc(list, func(l board.Listing) bool { return l.Tool.Name == name })
+	i := slices.IndexFunc(list, func(o *board.Offered) bool { return o.Tool.Name == name })
 	if i < 0 {
-		i = slices.IndexFunc(list, func(l board.Listing) bool { return l.Name == name })
+		i = slices.IndexFunc(list, func(o *board.Offered) bool { return o.Name == name })
 	}
 	if i < 0 {
 		newToolLines(w).end(nil, s.noTool(d, name))

@@ -21,6 +21,7 @@ const (
 	ToolAllowed   = "allowed"
 	ToolDenied    = "denied"    // by its owner, or by the key that asks
 	ToolDangerous = "dangerous" // refused until its owner allows it by name
+	ToolPersonal  = "personal"  // for people; the same
 )
 
 // Tool is a tool as /api/v1/tools lists it.
@@ -37,6 +38,9 @@ type Tool struct {
 	OwnerName string `json:"owner_name,omitempty"`
 	// State is one of the Tool… of this package.
 	State string `json:"state"`
+	// For is "user" if it is for people: programs and bots get it only if its owner, or
+	// their rules, allow it by name.
+	For string `json:"for,omitempty"`
 	// ReadOnly says that it surely changes nothing.
 	ReadOnly bool `json:"read_only,omitempty"`
 	// Input and Output are its schemas, if they were asked for.
@@ -144,7 +148,7 @@ func row(l board.Listing, p store.Person, schemas bool) Tool {
 	at := l.Outlet()
 	t := Tool{
 		Name: l.Name, Title: l.Title, Description: l.Description, Provider: at.ID, ProviderName: at.Title, Kind: at.Kind,
-		State: l.State, ReadOnly: l.OnlyReads(),
+		State: l.State, For: l.For, ReadOnly: l.OnlyReads(),
 	}
 	if at.Owner != "" {
 		t.Owner, t.OwnerName = p.ID, p.Name

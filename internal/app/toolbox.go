@@ -49,9 +49,7 @@ func (t toolbox) List(_ context.Context, turn *talk.Turn) ([]openai.Offered, err
 	}
 	var out []openai.Offered
 	for _, o := range v.Tools {
-		if o.For != "user" {
-			out = append(out, openai.Offered{Name: o.Name, Tool: *o.Tool})
-		}
+		out = append(out, openai.Offered{Name: o.Name, Tool: *o.Tool})
 	}
 	return out, nil
 }

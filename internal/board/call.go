@@ -97,6 +97,8 @@ func (v *View) missing(name string) error {
 	switch v.hidden[name] {
 	case denied:
 		return tool.Fail(tool.Denied, fmt.Sprintf("The tool %s is not allowed here.", name), nil)
+	case personal:
+		return tool.Fail(tool.Denied, fmt.Sprintf("The tool %s is for people, and its owner has not allowed it to programs (patchbay tool allow %s).", name, name), nil)
 	case dangerous:
 		return tool.Fail(tool.Denied, fmt.Sprintf("The tool %s is dangerous, and its owner has not allowed it (patchbay tool allow %s).", name, name), nil)
 	}

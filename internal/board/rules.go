@@ -18,7 +18,8 @@ import (
 type Rules struct {
 	Allow     []string `json:"allow,omitempty"`      // these alone; empty: all
 	Deny      []string `json:"deny,omitempty"`       // never these
-	Dangerous []string `json:"dangerous,omitempty"`  // these, although they are dangerous
+	Dangerous []string `json:"dangerous,omitempty"`  // these, although they are dangerous, or for people
+	People    bool     `json:"people,omitempty"`     // those too that are for people and not for programs
 	PerMinute int      `json:"per_minute,omitempty"` // calls; 0: as the installation has it
 	KeepArgs  bool     `json:"keep_args,omitempty"`  // the audit keeps the arguments
 }
@@ -79,7 +80,7 @@ func ParseRules(text string) (r Rules, err error) {
 
 // An owner's decisions about tools.
 const (
-	RuleAllow = "allow" // although it is dangerous
+	RuleAllow = "allow" // although it is dangerous, or for people
 	RuleDeny  = "deny"
 )
 
@@ -108,9 +109,14 @@ const (
 	allowed   verdict = iota
 	denied            // by the owner or the caller's rules
 	dangerous         // not denied, but nobody asked for it
+	personal          // for people, and nobody asked for it
 )
 
-func (v verdict) String() string { return [...]string{"allowed", "denied", "dangerous"}[v] }
+func (v verdict) String() string { return [...]string{"allowed", "denied", "dangerous", "personal"}[v] }
+
+// forPeople is [tool.Tool].For of tools that are not for programs and models unless
+// their owner says so.
+const forPeople = "user"
 
 func judge(o *Offered, owner ownerRules, r *Rules) verdict {
 	switch {
@@ -118,17 +124,19 @@ func judge(o *Offered, owner ownerRules, r *Rules) verdict {
 		return denied
 	case len(r.Allow) > 0 && !tool.MatchAny(r.Allow, o.Name):
 		return denied
-	case o.Dangerous && !tool.MatchAny(owner.allow, o.Name) && !tool.MatchAny(r.Dangerous, o.Name):
+	case !o.Dangerous && (o.For != forPeople || r.People), tool.MatchAny(owner.allow, o.Name), tool.MatchAny(r.Dangerous, o.Name):
+		return allowed
+	case o.Dangerous:
 		return dangerous
 	}
-	return allowed
+	return personal
 }
 
 // Listing is a tool that is offered to a person, also if it may not be used.
 type Listing struct {
 	*Offered
-	// State is "allowed", "denied" (by the owner or the caller's rules) or
-	// "dangerous": not denied, but nobody has asked for it by name.
+	// State is "allowed", "denied" (by the owner or the caller's rules), "dangerous"
+	// or "personal" (for people): not denied, but nobody has asked for it by name.
 	State string
 }
 

@@ -62,6 +62,9 @@ func TestDefaults(t *testing.T) {
 		MCP:     MCP{Hosts: []string{}, Origins: []string{}, Sessions: 10000, SessionsOfKey: 2500, Idle: 30 * time.Minute},
 		Learn:   Learn{ImportSize: 256 * MiB, EmbeddingsModel: "text-embedding-3-small", EmbeddingsDims: 256},
 		Audit:   Audit{Keep: 2160 * time.Hour},
+		XiaoZhi: XiaoZhi{Transport: "websocket", Framing: 1, Keepalive: 4 * time.Minute, Boards: 20000, Sockets: 5000,
+			Silence: time.Minute, Linger: 10 * time.Minute, Voice: "repeat", WakeWords: []string{"你好小智", "小智小智", "你好小鑫", "你好小新", "小美同学",
+				"小龙小龙", "喵喵同学", "小冰小冰", "嗨小智", "Hi ESP", "Jarvis", "Sophia", "Hey Willow"}},
 	}
 	if got := c.Data; filepath.Separator == '/' && got != want.Data {
 		t.Errorf("data = %q", got)
@@ -145,6 +148,11 @@ func TestEveryKey(t *testing.T) {
 		"fetch.allow_hosts": "*.example.org", "lingzhu.binding_hosts": "photos.example.org", "fetch.allow_nets": "192.168.0.0/16", "fetch.max_bytes": "1MiB", "fetch.timeout": "1s",
 		"trace.keep": "1d", "trace.content": "true", "history.keep": "2d", "history.turns": "1", "media.keep": "2h",
 		"metrics.listen": "127.0.0.1:9100", "metrics.open": "true",
+		"xiaozhi.transport": "mqtt", "xiaozhi.framing": "2", "xiaozhi.mqtt": ":1883", "xiaozhi.mqtt_tls": ":8883", "xiaozhi.broker": "board.example.org:1883",
+		"xiaozhi.keepalive": "1m", "xiaozhi.audio": ":8884", "xiaozhi.audio_host": "192.0.2.1", "xiaozhi.audio_port": "9000",
+		"xiaozhi.join": "mqtts://mqtt.example.org", "xiaozhi.join_user": "patchbay", "xiaozhi.join_password": "p", "xiaozhi.join_secret": "s", "xiaozhi.join_events": "true",
+		"xiaozhi.boards": "7", "xiaozhi.sockets": "8", "xiaozhi.firmware": "/srv/firmware", "xiaozhi.time_zone": "Asia/Shanghai",
+		"xiaozhi.silence": "30s", "xiaozhi.linger": "5m", "xiaozhi.voice": "off", "xiaozhi.wake_words": "你好",
 	}
 	// What a key cannot be given without.
 	with := map[string][]string{
@@ -154,6 +162,7 @@ func TestEveryKey(t *testing.T) {
 		"bus.key":  {"bus.cert", "bus.url", "database.url", "secret"},
 		"bus.ca":   {"bus.url", "database.url", "secret"},
 		"tls.cert": {"tls.key"}, "tls.key": {"tls.cert"},
+		"xiaozhi.transport": {"xiaozhi.mqtt"}, "xiaozhi.mqtt_tls": {"tls.cert", "tls.key"},
 	}
 	for _, k := range Keys() {
 		text, ok := other[k.Path]

@@ -37,6 +37,7 @@ func (c *Config) check() Problems {
 	c.checkInstances(p)
 	c.checkTimes(p)
 	c.checkOutside(p)
+	c.checkBoards(p)
 	return *p
 }
 
@@ -136,14 +137,46 @@ func (c *Config) checkOutside(p *Problems) {
 	if c.Learn.EmbeddingsKey == Masked {
 		p.add("learn.embeddings_key", "", "is the mask that stands for a key that is not shown", "give the key itself")
 	}
-	if zone := c.Learn.TimeZone; zone != "" {
-		if _, err := time.LoadLocation(zone); err != nil || zone == "Local" {
-			p.add("learn.time_zone", "", "is "+show(zone), "give a time zone such as Asia/Shanghai or Europe/Berlin, or leave it empty")
-		}
-	}
+	checkZone(p, "learn.time_zone", c.Learn.TimeZone)
 	checkItems(p, "fetch.allow_hosts", c.Fetch.AllowHosts, isHostPattern, "hosts such as media.example.org, *.example.org or 192.168.1.7")
 	checkItems(p, "lingzhu.binding_hosts", c.Lingzhu.BindingHosts, isHostPattern, "hosts such as *.rokidcdn.com or media.example.org")
 	checkPrefixes(p, "fetch.allow_nets", c.Fetch.AllowNets)
+}
+
+func (c *Config) checkBoards(p *Problems) {
+	x := c.XiaoZhi
+	for _, a := range []struct{ key, address string }{{"xiaozhi.mqtt", x.MQTT}, {"xiaozhi.mqtt_tls", x.MQTTTLS}, {"xiaozhi.audio", x.Audio}} {
+		if a.address != "" {
+			checkAddress(p, a.key, a.address)
+		}
+	}
+	if x.MQTTTLS != "" && c.TLS.Cert == "" {
+		p.add("xiaozhi.mqtt_tls", "", "is given without tls.cert", "give a certificate, or take it out")
+	}
+	if x.Transport == "mqtt" && x.MQTT+x.MQTTTLS+x.Broker+x.Join == "" {
+		p.add("xiaozhi.transport", "", "is mqtt, and boards have no MQTT server", "give xiaozhi.mqtt and xiaozhi.audio, such as :1883 and :8884")
+	}
+	if a, err := netip.ParseAddr(x.AudioHost); err == nil && !a.Is4() {
+		p.add("xiaozhi.audio_host", "", "is "+show(x.AudioHost), "give an IPv4 address, as boards know no other, or a name")
+	}
+	if u, err := url.Parse(x.Join); x.Join != "" && (!hasScheme(x.Join, "mqtt", "mqtts", "ws", "wss") || err != nil || u.Hostname() == "" || u.User != nil) {
+		p.add("xiaozhi.join", "", "is no MQTT broker", "give mqtt://host or mqtts://host, and the user in xiaozhi.join_user")
+	}
+	for _, s := range []struct{ key, secret string }{{"xiaozhi.join_password", x.JoinPass}, {"xiaozhi.join_secret", x.JoinKey}} {
+		if s.secret == Masked {
+			p.add(s.key, "", "is the mask that stands for a secret that is not shown", "give the secret itself")
+		}
+	}
+	checkZone(p, "xiaozhi.time_zone", x.Zone)
+}
+
+func checkZone(p *Problems, key, zone string) {
+	if zone == "" {
+		return
+	}
+	if _, err := time.LoadLocation(zone); err != nil || zone == "Local" {
+		p.add(key, "", "is "+show(zone), "give a time zone such as Asia/Shanghai or Europe/Berlin, or leave it empty")
+	}
 }
 
 // instanceName keeps to what can stand in a subject of the bus.

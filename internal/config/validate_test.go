@@ -84,6 +84,22 @@ func TestValidate(t *testing.T) {
 		{"push under a path", func(c *Config) { c.Lingzhu.PushURL = "http://127.0.0.1:9/rcs" }, ""},
 		{"push without scheme", func(c *Config) { c.Lingzhu.PushURL = "rcs.rokid.com" }, `lingzhu.push_url is "rcs.rokid.com": give an address such as https://rcs.rokid.com, or leave it empty`},
 
+		{"boards", func(c *Config) {
+			c.TLS.Cert, c.TLS.Key = "/c", "/k"
+			c.XiaoZhi.Transport, c.XiaoZhi.MQTT, c.XiaoZhi.MQTTTLS, c.XiaoZhi.Audio, c.XiaoZhi.AudioHost = "mqtt", ":1883", ":8883", ":8884", "192.0.2.1"
+		}, ""},
+		{"boards behind a broker", func(c *Config) {
+			c.XiaoZhi.Transport, c.XiaoZhi.Join, c.XiaoZhi.AudioHost = "mqtt", "wss://mqtt.example.org/mqtt", "board.example.org"
+		}, ""},
+		{"boards without an MQTT server", func(c *Config) { c.XiaoZhi.Transport = "mqtt" }, "xiaozhi.transport is mqtt, and boards have no MQTT server: give xiaozhi.mqtt and xiaozhi.audio, such as :1883 and :8884"},
+		{"port alone for boards", func(c *Config) { c.XiaoZhi.MQTT = "1883" }, `xiaozhi.mqtt is "1883": give address and port such as 127.0.0.1:3000, or :3000 for every address`},
+		{"sound at a name of a port", func(c *Config) { c.XiaoZhi.Audio = ":sound" }, `xiaozhi.audio is ":sound": give address and port such as 127.0.0.1:3000, or :3000 for every address`},
+		{"boards with TLS and no certificate", func(c *Config) { c.XiaoZhi.MQTTTLS = ":8883" }, "xiaozhi.mqtt_tls is given without tls.cert: give a certificate, or take it out"},
+		{"sound over IPv6", func(c *Config) { c.XiaoZhi.AudioHost = "2001:db8::1" }, `xiaozhi.audio_host is "2001:db8::1": give an IPv4 address, as boards know no other, or a name`},
+		{"broker without scheme", func(c *Config) { c.XiaoZhi.Join = "mqtt.example.org:1883" }, "xiaozhi.join is no MQTT broker: give mqtt://host or mqtts://host, and the user in xiaozhi.join_user"},
+		{"broker with a user", func(c *Config) { c.XiaoZhi.Join = "mqtt://u:hunter2@mqtt.example.org" }, "xiaozhi.join is no MQTT broker: give mqtt://host or mqtts://host, and the user in xiaozhi.join_user"},
+		{"clocks of boards", func(c *Config) { c.XiaoZhi.Zone = "Beijing" }, `xiaozhi.time_zone is "Beijing": give a time zone such as Asia/Shanghai or Europe/Berlin, or leave it empty`},
+
 		{"hosts", func(c *Config) {
 			c.Fetch.AllowHosts = []string{"localhost", "*.Example.org", "a_b.example-1.org", "1.example.org", "10.0.0.1", "::1"}
 		}, ""},

@@ -34,6 +34,7 @@ func (db *DB) Purge(ctx context.Context, l Limits) (int64, error) {
 		{`DELETE FROM bind_tokens WHERE expires_at < $1`, l.Now.Add(-tokenAfterlife)},
 		{`DELETE FROM learn_talks WHERE until_at < $1`, l.Now},
 		{`DELETE FROM bind_pending WHERE expires_at < $1`, l.Now},
+		{`DELETE FROM peer_requests WHERE kind = '` + RequestDevice + `' AND refreshed_at <= $1`, l.Now.Add(-PeerRequestLife)},
 		{`DELETE FROM bind_tries WHERE tried_at < $1`, l.Now.Add(-time.Hour)},
 	} {
 		n, err := db.exec(ctx, d.query, millis(d.before))

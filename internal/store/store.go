@@ -39,6 +39,7 @@ var (
 	ErrOccupied = errors.New("bound to somebody else")
 	ErrFull     = errors.New("too many are kept already")
 	ErrTooLarge = errors.New("too large to be kept")
+	ErrWider    = errors.New("more than was approved")
 )
 
 //go:embed migrations/*.sql
@@ -74,6 +75,7 @@ type DB struct {
 	Learn         Learn
 	Devices       Devices
 	Outbox        Outbox
+	Peers         Peers
 
 	w, r    *sql.DB // for SQLite w is one connection, for PostgreSQL both are one pool
 	dialect string
@@ -113,6 +115,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	db.Learn = Learn{db}
 	db.Devices = Devices{db}
 	db.Outbox = Outbox{db}
+	db.Peers = Peers{db}
 	db.commits = newCommitter(db)
 	if db.dialect == "sqlite" {
 		db.files = newCheckpointer(db)

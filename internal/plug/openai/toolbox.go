@@ -74,9 +74,6 @@ func (b *Bot) toolboxFunctions(ctx context.Context, turn *talk.Turn, own []funct
 	var left []string
 	for i := range list {
 		o := &list[i]
-		if o.For == "user" {
-			continue
-		}
 		f, err := b.offer(o, own, out)
 		if err != nil {
 			left = append(left, fmt.Sprintf("%s (%v)", oneLine(o.Name, 64), err))

@@ -18,7 +18,6 @@ func TestWhatIsOffered(t *testing.T) {
 	box.list = append(box.list,
 		offered("take_photo", ""), offered("take_navigation", ""), offered("suggest_questions", ""), offered("good", ""),
 		offered("", ""), offered("a b", ""), offered("名", ""), offered(strings.Repeat("x", 65), ""),
-		with(offered("private", ""), func(o *Offered) { o.For = "user" }),
 		with(offered("huge", ""), func(o *Offered) { o.Input = json.RawMessage(`{"x":"` + strings.Repeat("x", maxSchema) + `"}`) }),
 		with(offered("list", ""), func(o *Offered) { o.Input = json.RawMessage(`[]`) }),
 		with(offered("no_schema", ""), func(o *Offered) { o.Input = nil }),
@@ -38,9 +37,6 @@ func TestWhatIsOffered(t *testing.T) {
 		if !strings.Contains(log, want) {
 			t.Errorf("%q is not in %s", want, log)
 		}
-	}
-	if strings.Contains(log, "private") {
-		t.Errorf("what is not for models is in the log: %s", log)
 	}
 }
 

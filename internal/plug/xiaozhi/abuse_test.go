@@ -38,12 +38,12 @@ type attack struct {
 // attacked runs an attack. While it goes on, an innocent board has one conversation
 // after the other, and must have nothing to complain of. Afterwards nothing may be
 // left of anybody.
-func attacked(t *testing.T, mqtt bool, f func(a *attack)) {
+func attacked(t *testing.T, mqtt bool, silence time.Duration, f func(a *attack)) {
 	t.Helper()
 	ctx := limit(t, 60*time.Second)
 	reg, at := prometheus.NewRegistry(), ""
 	h := newHouse(t, houseOptions{
-		mqtt: mqtt, boards: func(o *xiaozhi.Options) { o.Registerer, o.Silence, o.Linger = reg, 2*time.Second, 2*time.Second },
+		mqtt: mqtt, boards: func(o *xiaozhi.Options) { o.Registerer, o.Silence, o.Linger = reg, silence, silence },
 		home: func(o *xiaozhi.DiscoveryOptions) { o.Keepalive, at = 2*time.Second, "127.0.0.1"+o.MQTT },
 	})
 	http.DefaultClient.CloseIdleConnections()
@@ -243,7 +243,7 @@ func udpHello() string {
 func TestVanish(t *testing.T) {
 	for _, mqtt := range []bool{false, true} {
 		t.Run(fmt.Sprintf("mqtt=%t", mqtt), func(t *testing.T) {
-			attacked(t, mqtt, func(a *attack) {
+			attacked(t, mqtt, 2*time.Second, func(a *attack) {
 				var all sync.WaitGroup
 				for i, how := range []sim.Loss{sim.Dropped, sim.Reset, sim.Vanished, sim.Dropped, sim.Reset, sim.Vanished} {
 					b := a.device(sim.Options{})
@@ -284,7 +284,7 @@ func untilAnswer(ctx context.Context, b *sim.Board) error {
 
 // The newest connection of a board counts, whatever it and the others are.
 func TestNewestCounts(t *testing.T) {
-	attacked(t, true, func(a *attack) {
+	attacked(t, true, time.Minute, func(a *attack) {
 		d := a.approved("02:00:00:00:00:01")
 		old := a.hello(a.ctx, d, 1)
 		next := a.hello(a.ctx, d, 1)
@@ -339,7 +339,7 @@ func TestGarbage(t *testing.T) {
 		rawHello, `{"type":"listen","state":"detect","text":"` + strings.Repeat("\\u0000", 100) + `"}`, strings.Repeat("[", 10000),
 	}
 	binaries := [][]byte{{}, {0}, {1, 2, 3}, make([]byte, 5000), {0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 0x58}, {0, 0, 255, 255, 0x58}, {0, 0, 0, 1, 0x58}, {0xff}}
-	attacked(t, false, func(a *attack) {
+	attacked(t, false, time.Minute, func(a *attack) {
 		for framing := 1; framing <= 3; framing++ {
 			d := a.approved(fmt.Sprintf("02:00:00:00:01:%02x", framing))
 			conn := a.hello(a.ctx, d, framing)
@@ -406,7 +406,7 @@ func TestGarbage(t *testing.T) {
 
 // The same over MQTT, where everything can come before a hello.
 func TestGarbageMQTT(t *testing.T) {
-	attacked(t, true, func(a *attack) {
+	attacked(t, true, time.Minute, func(a *attack) {
 		d := a.approved("02:00:00:00:02:01")
 		m, code := a.connect(a.Accounts.MQTTLogin(d, ""))
 		if code != 0 {
@@ -434,7 +434,7 @@ func TestGarbageMQTT(t *testing.T) {
 
 // A board that does not read any more is dropped in time, and nobody else notices.
 func TestSlowBoard(t *testing.T) {
-	attacked(t, false, func(a *attack) {
+	attacked(t, false, time.Minute, func(a *attack) {
 		d := a.approved("02:00:00:00:03:01")
 		a.hello(a.ctx, d, 1)
 		text := `{"text":"` + strings.Repeat("long ", 99) + `"}`
@@ -455,7 +455,7 @@ func TestSlowBoard(t *testing.T) {
 
 // Datagrams from nobody, from somebody with the wrong key, and garbage.
 func TestDatagramFlood(t *testing.T) {
-	attacked(t, true, func(a *attack) {
+	attacked(t, true, time.Minute, func(a *attack) {
 		d := a.approved("02:00:00:00:04:01")
 		m, _ := a.connect(a.Accounts.MQTTLogin(d, ""))
 		must(t, m.say(udpHello()))
@@ -499,7 +499,7 @@ func TestDatagramFlood(t *testing.T) {
 
 // A board that begins one conversation after the other over MQTT has one at a time.
 func TestHelloStorm(t *testing.T) {
-	attacked(t, true, func(a *attack) {
+	attacked(t, true, time.Minute, func(a *attack) {
 		d := a.approved("02:00:00:00:05:01")
 		m, _ := a.connect(a.Accounts.MQTTLogin(d, ""))
 		const storm = 250
@@ -527,12 +527,12 @@ func TestHelloStorm(t *testing.T) {
 // Somebody opens sockets, and says nothing: of one board one waits, and the others
 // are ended.
 func TestSilentSockets(t *testing.T) {
-	attacked(t, false, func(a *attack) {
+	attacked(t, false, time.Minute, func(a *attack) {
 		d := a.approved("02:00:00:00:06:01")
 		token := a.Accounts.SocketToken(d)
 		var all sync.WaitGroup
 		open := make(chan struct{}, 50) // connecting at a time
-		ended := make(chan error, 2000)
+		ended := make(chan time.Duration, 2000)
 		conns := make(chan *websocket.Conn, 2000)
 		for range 2000 {
 			all.Go(func() {
@@ -544,13 +544,17 @@ func TestSilentSockets(t *testing.T) {
 					return
 				}
 				conns <- conn
-				_, _, err = conn.Read(a.ctx)
-				ended <- err
+				began := time.Now()
+				_, _, _ = conn.Read(a.ctx)
+				ended <- time.Since(began)
 			})
 		}
 		for range 1999 {
 			select {
-			case <-ended:
+			case took := <-ended:
+				if took > wire.HelloTimeout/2 {
+					t.Errorf("one was open for %s", took)
+				}
 			case <-a.ctx.Done():
 				t.Fatal("sockets without a word stay open")
 			}
@@ -564,7 +568,7 @@ func TestSilentSockets(t *testing.T) {
 
 // Ten thousand messages that begin, end and interrupt.
 func TestListenStorm(t *testing.T) {
-	attacked(t, false, func(a *attack) {
+	attacked(t, false, time.Minute, func(a *attack) {
 		d := a.approved("02:00:00:00:07:01")
 		conn := a.hello(a.ctx, d, 1)
 		var reading sync.WaitGroup
@@ -580,7 +584,7 @@ func TestListenStorm(t *testing.T) {
 
 // What somebody else's board was given lets nobody in.
 func TestTokensOfOthers(t *testing.T) {
-	attacked(t, true, func(a *attack) {
+	attacked(t, true, time.Minute, func(a *attack) {
 		one, other := a.approved("02:00:00:00:08:01"), a.approved("02:00:00:00:08:02")
 		for _, token := range []string{"", "x", a.Accounts.SocketToken(other), a.Accounts.VisionToken(one, "s", time.Hour), a.Accounts.MQTTLogin(one, "").Password, strings.Repeat("y", 4000)} {
 			if _, err := a.dial(a.ctx, one, token, 1); err == nil || !strings.Contains(err.Error(), "401") {

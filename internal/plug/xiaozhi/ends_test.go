@@ -64,6 +64,9 @@ func TestEndDoesNotWait(t *testing.T) {
 		t.Errorf("it took %s", took)
 	}
 	<-ends
+	if took := time.Since(began); took > quietEnd/2 {
+		t.Errorf("who waited was told after %s", took)
+	}
 	close(ch.free)
 	all.Wait()
 	if b.conversation() != nil {
@@ -265,6 +268,38 @@ func TestDecisionsAtOnce(t *testing.T) {
 			t.Errorf("%+v, held %t, for %s", o, held, d.Name)
 		}
 	}
+}
+
+// What somebody read about a board before it was changed, revoked or removed does not
+// count: the board keeps its connection, or stays away.
+func TestStaleRead(t *testing.T) {
+	r, h, all := town(t, 2)
+	ctx := t.Context()
+	old, removed := all[0], all[1]
+	for _, err := range []error{
+		r.Store.Devices.Revoke(ctx, old.Number), r.Store.Devices.Rename(ctx, old.Number, "kitchen"), r.Store.Devices.Remove(ctx, removed.Number), h.Refresh(ctx),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := h.find(old.Number)
+	l := b.newLine(store.TransportMQTT, quiet{}.RemoteAddr(), place{}, nil, func(why error) { t.Errorf("cut: %v", why) })
+	if !b.attach(l) {
+		t.Fatal("it does not connect")
+	}
+	for _, d := range all {
+		if _, err := h.admit(ctx, d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if h.find(removed.Number) != nil {
+		t.Error("a removed board is plugged in")
+	}
+	if o, held, _ := r.Board.Plugged(OutletOf(old.Number)); o.Slug != "kitchen" || !held || b.device.SecretVersion != old.SecretVersion+1 {
+		t.Errorf("%+v, held %t, %+v", o, held, b.device)
+	}
+	b.detach(l, errBoardGone)
 }
 
 // A restart that waited for a board is done once, although the board hangs up at

@@ -131,6 +131,9 @@ func (h *house) device(o sim.Options) *sim.Board {
 	if o.Slack == 0 {
 		o.Slack = 2 * time.Second // the machine may be busy
 	}
+	meter := sim.NewMeter()
+	h.t.Cleanup(meter.Close)
+	o.Held = meter.Held
 	b := sim.New(o)
 	h.t.Cleanup(b.Close)
 	return b

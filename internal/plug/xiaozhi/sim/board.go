@@ -75,6 +75,9 @@ type Options struct {
 	Tries int
 	// Slack is added to the time limits of checks, for machines that have a lot to do.
 	Slack time.Duration
+	// Held, if not nil, is for how long this process stood still since some moment, as a
+	// [Meter] measures it: a server is not blamed for that.
+	Held func() time.Duration
 	// Steady says that the server has something to send all the time, so that a
 	// pause between the packets of an answer is its own fault.
 	Steady bool

@@ -60,7 +60,7 @@ func (b *Board) newChannel(udp bool, framing wire.Framing) *channel {
 	p := b.opt.Profile
 	ch.play = playback{frame: wire.DownlinkFrame, cap: p.Queue}
 	ch.inspect = inspector{
-		frame: wire.DownlinkFrame, udp: udp, steady: b.opt.Steady, tight: p.Tight, ahead: p.Ahead, slack: b.opt.Slack,
+		frame: wire.DownlinkFrame, udp: udp, steady: b.opt.Steady, tight: p.Tight, ahead: p.Ahead, allowance: b.opt.Slack, held: b.opt.Held,
 		report: &b.report, violate: b.violate,
 	}
 	return ch

@@ -76,7 +76,9 @@ type inspector struct {
 	udp, steady bool
 	tight       bool
 	ahead       int
-	slack       time.Duration
+	allowance   time.Duration        // Options.Slack
+	held        func() time.Duration // Options.Held
+	heldAt      time.Duration        // when the answer began
 	report      *Report
 	violate     func(check, format string, args ...any)
 	open        bool // between start and stop
@@ -92,8 +94,20 @@ type inspector struct {
 	soundedTo   int // packets of this answer
 }
 
+// slack is what is added to limits: what the options say, and for how long the board
+// itself stood still since the answer began.
+func (i *inspector) slack() time.Duration {
+	if i.held == nil {
+		return i.allowance
+	}
+	return i.allowance + i.held() - i.heldAt
+}
+
 // start is a tts start.
 func (i *inspector) start(now time.Time) {
+	if i.held != nil {
+		i.heldAt = i.held()
+	}
 	switch {
 	case !i.abortedAt.IsZero():
 		i.violate("C9", "there is a start after an abort, and no stop in between")
@@ -112,13 +126,13 @@ func (i *inspector) sentence(now time.Time) { i.sentenceAt = now }
 func (i *inspector) stop(now time.Time) {
 	switch {
 	case !i.abortedAt.IsZero():
-		if late := now.Sub(i.abortedAt); late > abortStop+i.slack {
+		if late := now.Sub(i.abortedAt); late > abortStop+i.slack() {
 			i.violate("C9", "the stop comes %v after the abort", late.Round(time.Millisecond))
 		}
 	case i.open && !i.aborted && i.soundedTo > 0:
-		if d := now.Sub(i.ends); d < -stopEarly-i.slack {
+		if d := now.Sub(i.ends); d < -stopEarly-i.slack() {
 			i.violate("C8", "the stop comes %v before the sound ends", (-d).Round(time.Millisecond))
-		} else if d > stopLate+i.slack {
+		} else if d > stopLate+i.slack() {
 			i.violate("C8", "the stop comes %v after the sound ended", d.Round(time.Millisecond))
 		}
 	}
@@ -141,18 +155,18 @@ func (i *inspector) audio(now time.Time, sounds time.Duration) {
 	}
 	switch {
 	case !i.open:
-		if !i.udp || i.stopAt.IsZero() || now.Sub(i.stopAt) > strayAudio+i.slack {
+		if !i.udp || i.stopAt.IsZero() || now.Sub(i.stopAt) > strayAudio+i.slack() {
 			i.violate("C6", "there is audio outside of start and stop")
 		}
 		return
-	case !i.abortedAt.IsZero() && now.Sub(i.abortedAt) > abortAudio+i.slack:
+	case !i.abortedAt.IsZero() && now.Sub(i.abortedAt) > abortAudio+i.slack():
 		i.violate("C9", "there is audio %v after an abort", now.Sub(i.abortedAt).Round(time.Millisecond))
 		return
-	case i.soundedTo == 0 && now.Sub(i.startAt) < startGap-startGrace-i.slack:
+	case i.soundedTo == 0 && now.Sub(i.startAt) < startGap-startGrace-i.slack():
 		i.violate("C6", "the first audio comes %v after start", now.Sub(i.startAt).Round(time.Millisecond))
 	}
 	if !i.sentenceAt.IsZero() {
-		if d := now.Sub(i.sentenceAt); d > sentenceGap+i.slack {
+		if d := now.Sub(i.sentenceAt); d > sentenceGap+i.slack() {
 			i.violate("C6", "a sentence comes %v before its audio", d.Round(time.Millisecond))
 		}
 		i.sentenceAt = time.Time{}
@@ -163,7 +177,7 @@ func (i *inspector) audio(now time.Time, sounds time.Duration) {
 // pace looks at when a packet comes.
 func (i *inspector) pace(now time.Time, sounds time.Duration) {
 	if i.ends.Before(now) {
-		if i.soundedTo > 0 && i.steady && !i.aborted && now.Sub(i.ends) > i.slack {
+		if i.soundedTo > 0 && i.steady && !i.aborted && now.Sub(i.ends) > i.slack() {
 			i.violate("C7", "there is nothing to play for %v", now.Sub(i.ends).Round(time.Millisecond))
 		}
 		i.ends = now
@@ -172,7 +186,7 @@ func (i *inspector) pace(now time.Time, sounds time.Duration) {
 	i.soundedTo++
 	ahead := float64(i.ends.Sub(now))/float64(i.frame) - 1
 	i.report.MaxAhead = max(i.report.MaxAhead, ahead)
-	if ahead > float64(i.ahead)+0.5+float64(i.slack)/float64(i.frame) {
+	if ahead > float64(i.ahead)+0.5+float64(i.slack())/float64(i.frame) {
 		i.violate("C7", "the server is %.1f packets ahead of what is due", ahead)
 	}
 	if i.tight && i.burst > tightBurst && ahead >= tightQueue {

@@ -1,0 +1,194 @@
+package openclawtest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"strconv"
+	"testing"
+)
+
+// Options say how a gateway is set up. The zero Options have no model and allow
+// nothing beyond what OpenClaw allows anyway.
+type Options struct {
+	// Allow and Deny are names of nodes' commands.
+	Allow, Deny []string
+	// Model is the base URL of a chat API such as that of openaitest, with a model
+	// fake-1; empty: there is none.
+	Model string
+	// Manual keeps devices waiting until somebody approves them, even those on this
+	// machine.
+	Manual bool
+	// Settings are put over the others, member by member.
+	Settings map[string]any
+}
+
+// RealGateway is a gateway of OpenClaw on the loopback interface.
+type RealGateway struct {
+	*Program
+	Port  int
+	URL   string // ws://127.0.0.1:…
+	Token string // the shared secret
+}
+
+// Gateway starts a real gateway, waits until it is ready, and stops it when the test
+// ends. It takes 20 seconds and 800 MB of memory: tests should share it with their
+// subtests.
+func Gateway(t testing.TB, o Options) *RealGateway {
+	t.Helper()
+	port := freePort(t)
+	g := &RealGateway{Port: port, URL: "ws://127.0.0.1:" + strconv.Itoa(port), Token: "token-of-a-test"}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context())) // Stop ends it
+	t.Cleanup(cancel)
+	h := newHome(t, o.settings(g))
+	g.Program = run(t, "the gateway", h.command(t, ctx, "gateway", "run", "--port", strconv.Itoa(port)))
+	g.Await("[gateway] ready")
+	g.mustBeReady(t)
+	return g
+}
+
+// mustBeReady asks the gateway itself.
+func (g *RealGateway) mustBeReady(t testing.TB) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/readyz", g.Port), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		t.Fatalf("the gateway says that it is ready, and /readyz %s", res.Status)
+	}
+}
+
+// CLI runs OpenClaw's command line on the gateway and returns what it prints. The
+// test fails if it does.
+func (g *RealGateway) CLI(t testing.TB, args ...string) []byte {
+	t.Helper()
+	return CLI(t, g.URL, g.Token, args...)
+}
+
+// settings is what stands in openclaw.json.
+func (o Options) settings(g *RealGateway) map[string]any {
+	type m = map[string]any
+	list := func(l []string) []string { return append([]string{}, l...) }
+	pairing := m{"sshVerify": false} // it would log in to whoever connects
+	if o.Manual {
+		pairing["autoApproveLocal"] = false
+	}
+	all := m{
+		"gateway": m{
+			"mode": "local", "port": g.Port, "bind": "loopback", "auth": m{"mode": "token", "token": g.Token},
+			"nodes": m{"commands": m{"allow": list(o.Allow), "deny": list(o.Deny)}, "pairing": pairing},
+		},
+		"update":    m{"checkOnStart": false},
+		"discovery": m{"mdns": m{"mode": "off"}},
+		"models":    m{"catalogRefresh": m{"enabled": false}},
+		"agents":    m{"defaults": m{"heartbeat": m{"every": "0m"}}},
+	}
+	if o.Model != "" {
+		merge(all, m{
+			"models": m{"mode": "merge", "providers": m{"fake": m{
+				"baseUrl": o.Model, "apiKey": "sk-fake", "api": "openai-completions",
+				"models": []m{{
+					// What a node's owner says is answered with little thinking, and a model
+					// that cannot think at all is not even asked.
+					"id": "fake-1", "name": "Fake", "reasoning": true, "input": []string{"text"}, "contextWindow": 128000, "maxTokens": 4096,
+					"cost": m{"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0},
+				}},
+			}}},
+			"agents": m{"defaults": m{"model": m{"primary": "fake/fake-1"}, "skipBootstrap": true}},
+		})
+	}
+	merge(all, o.Settings)
+	return all
+}
+
+// merge puts settings over others.
+func merge(to, from map[string]any) {
+	for name, v := range maps.All(from) {
+		inner, ok := v.(map[string]any)
+		old, both := to[name].(map[string]any)
+		if ok && both {
+			merge(old, inner)
+		} else {
+			to[name] = v
+		}
+	}
+}
+
+// CLI runs OpenClaw's command line on the gateway at a URL and returns what it
+// prints. The test fails if it does. Do not run "gateway probe", which looks for
+// gateways in the whole network.
+func CLI(t testing.TB, url, token string, args ...string) []byte {
+	t.Helper()
+	out, err := TryCLI(t, url, token, args...)
+	if err != nil {
+		t.Fatalf("openclaw %q: %v\n%s", args, err, out)
+	}
+	return out
+}
+
+// TryCLI is CLI for calls that may fail. The error says with what code the command
+// line has ended, and then the output includes its complaints.
+func TryCLI(t testing.TB, url, token string, args ...string) ([]byte, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	h := newHome(t, map[string]any{})
+	cmd := h.command(t, ctx, append(args, "--url", url, "--token", token)...)
+	var out, complaints bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaints
+	if err := cmd.Run(); err != nil {
+		return append(out.Bytes(), complaints.Bytes()...), err
+	}
+	return out.Bytes(), nil
+}
+
+// HostOptions say how a node host is set up.
+type HostOptions struct {
+	Name string // what its owner calls it
+	// Servers are MCP servers that it publishes, as the member nodeHost.mcp.servers of
+	// its settings has them: {"demo": {"command": "…", "args": […]}}.
+	Servers map[string]any
+	// Settings are put over the others.
+	Settings map[string]any
+}
+
+// NodeHost starts OpenClaw's node host, which connects to the gateway on a port of
+// the loopback interface. That takes ten seconds: wait for it at the gateway. It is
+// stopped when the test ends.
+func NodeHost(t testing.TB, port int, token string, o HostOptions) *Program {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context())) // Stop ends it
+	t.Cleanup(cancel)
+	settings := map[string]any{"update": map[string]any{"checkOnStart": false}, "discovery": map[string]any{"mdns": map[string]any{"mode": "off"}}}
+	if o.Servers != nil {
+		settings["nodeHost"] = map[string]any{"mcp": map[string]any{"servers": o.Servers}}
+	}
+	merge(settings, o.Settings)
+	h := newHome(t, settings)
+	cmd := h.command(t, ctx, "node", "run", "--host", "127.0.0.1", "--port", strconv.Itoa(port), "--display-name", o.Name)
+	cmd.Env = append(cmd.Env, "OPENCLAW_GATEWAY_TOKEN="+token)
+	return run(t, "the node host "+o.Name, cmd)
+}
+
+// freePort finds a port that nobody listens on. Somebody else might take it before
+// the gateway does, and then the test fails.
+func freePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}

@@ -1,0 +1,261 @@
+// Package openclawtest runs a real OpenClaw in tests: its gateway, its command line
+// and its node host, each with a home of its own and nothing that it could reach
+// beyond this machine, and checks what we say with the schema that OpenClaw
+// publishes.
+//
+// The programs are in test/peers/openclaw, installed with `npm ci` there. Tests skip
+// themselves without them, but not with CI=true.
+package openclawtest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Patience is how long one of the programs may take for anything. The gateway takes
+// 20 seconds to start, and several times that on a machine that is busy with other
+// tests.
+const Patience = 3 * time.Minute
+
+// farewell is how long a program may take to stop before it is killed.
+const farewell = 15 * time.Second
+
+// maxLog bounds what is kept of what a program prints.
+const maxLog = 1 << 20
+
+// missing skips a test for lack of something, but not in continuous integration.
+func missing(t testing.TB, what string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal(what)
+	}
+	t.Skip(what)
+}
+
+// folder finds test/peers/openclaw, with everything installed. Without, the test is
+// skipped.
+func folder(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		found := filepath.Join(dir, "test", "peers", "openclaw")
+		if _, err := os.Stat(found); err == nil {
+			if _, err := os.Stat(filepath.Join(found, "node_modules", ".package-lock.json")); err != nil {
+				missing(t, "run `npm ci` in test/peers/openclaw to test with a real OpenClaw")
+			}
+			return found
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			t.Fatal("no test/peers/openclaw above the test")
+		}
+		dir = parent
+	}
+}
+
+// node finds the Node.js that was installed with OpenClaw, which needs a newer one
+// than most machines have.
+func node(t testing.TB) string {
+	t.Helper()
+	own, _ := filepath.Glob(filepath.Join(folder(t), "node_modules", "node-*", "bin", "node"))
+	if len(own) == 0 {
+		missing(t, "no Node.js for this machine was installed in test/peers/openclaw")
+	}
+	return own[0]
+}
+
+// home is a place for a program's settings and whatever it remembers.
+type home struct{ dir string }
+
+// newHome makes a home with settings, which are written as JSON.
+func newHome(t testing.TB, settings map[string]any) home {
+	t.Helper()
+	h := home{t.TempDir()}
+	if err := os.Mkdir(h.state(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.MarshalIndent(settings, "", "  ")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(h.state(), "openclaw.json"), data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func (h home) state() string { return filepath.Join(h.dir, ".openclaw") }
+
+// command is a command line of OpenClaw. It looks for no updates, tells nobody
+// about itself, and finds nobody on the network.
+func (h home) command(t testing.TB, ctx context.Context, args ...string) *exec.Cmd {
+	t.Helper()
+	program := node(t)
+	cmd := exec.CommandContext(ctx, program, append([]string{
+		filepath.Join(folder(t), "node_modules", "openclaw", "openclaw.mjs"),
+	}, args...)...)
+	cmd.Dir = h.dir
+	cmd.Env = []string{
+		"PATH=" + filepath.Dir(program) + string(os.PathListSeparator) + os.Getenv("PATH"), "HOME=" + h.dir, "TMPDIR=" + os.TempDir(),
+		"OPENCLAW_STATE_DIR=" + h.state(), "OPENCLAW_NO_AUTO_UPDATE=1", "OPENCLAW_DISABLE_BONJOUR=1", "OPENCLAW_NO_RESPAWN=1",
+		"DO_NOT_TRACK=1", "OPENCLAW_TELEMETRY_ENDPOINT=http://127.0.0.1:9/none", "NO_COLOR=1",
+	}
+	ownGroup(cmd)
+	cmd.Cancel = func() error {
+		stopGroup(cmd)
+		return nil
+	}
+	cmd.WaitDelay = farewell
+	return cmd
+}
+
+// Program is a program that runs until its test ends. It is safe for concurrent
+// use.
+type Program struct {
+	t    testing.TB
+	name string
+	cmd  *exec.Cmd
+	gone chan struct{} // it has ended, and everything it said was read
+	stop sync.Once
+
+	mu   sync.Mutex
+	log  strings.Builder
+	said chan struct{} // closed and replaced when it says something
+	err  error         // how it has ended
+}
+
+// run starts a program and reads what it says. It is stopped when the test ends,
+// and shows what it said if the test has failed.
+func run(t testing.TB, name string, cmd *exec.Cmd) *Program {
+	t.Helper()
+	p := &Program{t: t, name: name, cmd: cmd, gone: make(chan struct{}), said: make(chan struct{})}
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = in, in
+	err = cmd.Start()
+	in.Close()
+	if err != nil {
+		out.Close()
+		t.Fatal(err)
+	}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		p.read(out)
+	}()
+	go func() {
+		defer close(p.gone)
+		err := cmd.Wait()
+		// What it has started may keep the pipe open.
+		killGroup(cmd)
+		select {
+		case <-read:
+		case <-time.After(farewell):
+			out.Close()
+			<-read
+		}
+		out.Close()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.err = err
+		if p.err == nil {
+			p.err = errors.New("it has ended")
+		}
+	}()
+	t.Cleanup(func() {
+		p.Stop()
+		if t.Failed() {
+			t.Logf("%s said:\n%s", name, tail(p.Log(), 4000))
+		}
+	})
+	return p
+}
+
+func (p *Program) read(out io.Reader) {
+	for lines := bufio.NewReader(out); ; {
+		line, err := lines.ReadString('\n')
+		p.mu.Lock()
+		if p.log.Len() < maxLog {
+			p.log.WriteString(line)
+		}
+		close(p.said)
+		p.said = make(chan struct{})
+		p.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Log is what the program has said so far.
+func (p *Program) Log() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.String()
+}
+
+// Await waits until the program has said something. The test fails if it ends
+// before, or takes longer than [Patience].
+func (p *Program) Await(text string) {
+	p.t.Helper()
+	late := time.NewTimer(Patience)
+	defer late.Stop()
+	for {
+		p.mu.Lock()
+		said, has := p.said, strings.Contains(p.log.String(), text)
+		p.mu.Unlock()
+		if has {
+			return
+		}
+		select {
+		case <-said:
+		case <-p.gone:
+			if strings.Contains(p.Log(), text) {
+				return
+			}
+			p.t.Fatalf("%s has not said %q: %v", p.name, text, p.err)
+		case <-late.C:
+			p.t.Fatalf("%s has not said %q in %v", p.name, text, Patience)
+		}
+	}
+}
+
+// Gone is closed when the program has ended.
+func (p *Program) Gone() <-chan struct{} { return p.gone }
+
+// Stop stops the program with everything it has started, and waits for that.
+func (p *Program) Stop() {
+	p.stop.Do(func() {
+		select {
+		case <-p.gone: // its number may be somebody else's by now
+			return
+		default:
+		}
+		stopGroup(p.cmd)
+		late := time.NewTimer(farewell)
+		defer late.Stop()
+		select {
+		case <-p.gone:
+		case <-late.C:
+			killGroup(p.cmd)
+			<-p.gone
+		}
+	})
+}
+
+func tail(text string, n int) string { return text[max(0, len(text)-n):] }

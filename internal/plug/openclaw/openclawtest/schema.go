@@ -1,0 +1,96 @@
+package openclawtest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// Schema checks JSON with the schema that OpenClaw publishes.
+type Schema struct{ compiler *jsonschema.Compiler }
+
+const schemaURL = "https://openclaw.ai/protocol.schema.json"
+
+// LoadSchema reads the schema. Without it the test is skipped.
+func LoadSchema(t testing.TB) *Schema {
+	t.Helper()
+	path := filepath.Join(folder(t), "node_modules", "@openclaw", "gateway-protocol", "protocol.schema.json")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Schema{jsonschema.NewCompiler()}
+	s.compiler.DefaultDraft(jsonschema.Draft7)
+	if err := s.compiler.AddResource(schemaURL, doc); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Check says what is wrong with a value of a definition such as ConnectParams, or
+// nil. The test fails if there is no such definition.
+func (s *Schema) Check(t testing.TB, definition string, value []byte) error {
+	t.Helper()
+	schema, err := s.compiler.Compile(schemaURL + "#/definitions/" + definition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
+	if err != nil {
+		return err
+	}
+	return schema.Validate(v)
+}
+
+// Question asks OpenClaw's own validators about a value of a definition, without
+// the Params at its end where other names have none: ConnectParams, RequestFrame.
+type Question struct {
+	Check string          `json:"check"`
+	Value json.RawMessage `json:"value"`
+}
+
+// Complaints are the sentences in which OpenClaw's own validators complain about
+// values, "" where they do not.
+func Complaints(t testing.TB, questions []Question) []string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	var in bytes.Buffer
+	for _, q := range questions {
+		data, err := json.Marshal(q) // in one line
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.Write(append(data, '\n'))
+	}
+	cmd := exec.CommandContext(ctx, node(t), filepath.Join(folder(t), "validate.mjs"))
+	cmd.Stdin = &in
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("validate.mjs: %v\n%s", err, complaints.Bytes())
+	}
+	var sentences []string
+	for line := range bytes.Lines(out) {
+		var s string
+		if err := json.Unmarshal(line, &s); err != nil {
+			t.Fatalf("validate.mjs says %s", line)
+		}
+		sentences = append(sentences, s)
+	}
+	if len(sentences) != len(questions) {
+		t.Fatalf("validate.mjs has %d answers to %d questions", len(sentences), len(questions))
+	}
+	return sentences
+}

@@ -1,0 +1,247 @@
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"patchbay/internal/jsonrpc"
+)
+
+// What happens to a message of a conversation in which an answer is running.
+const (
+	QueueSteer     = "steer"     // it is added to that question: one answer to both
+	QueueFollowup  = "followup"  // it is answered afterwards, in a run that nobody announces
+	QueueCollect   = "collect"   // like followup, together with others
+	QueueInterrupt = "interrupt" // the answer is aborted
+)
+
+// QueueModes are all of them.
+var QueueModes = []string{QueueSteer, QueueFollowup, QueueCollect, QueueInterrupt}
+
+// ChatSend are the parameters of chat.send.
+type ChatSend struct {
+	SessionKey string `json:"sessionKey"`
+	Message    string `json:"message"`
+	// IdempotencyKey becomes the id of the run. Sent twice, it is answered once.
+	IdempotencyKey string `json:"idempotencyKey"`
+	AgentID        string `json:"agentId,omitempty"`
+	SessionID      string `json:"sessionId,omitempty"`
+	Thinking       string `json:"thinking,omitempty"`
+	QueueMode      string `json:"queueMode,omitempty"` // empty: steer
+	Deliver        *bool  `json:"deliver,omitempty"`
+	TimeoutMS      int64  `json:"timeoutMs,omitempty"`
+	// NoCommands keeps words that begin with a slash from being carried out as
+	// commands, which nobody means who speaks.
+	NoCommands  bool         `json:"suppressCommandInterpretation,omitempty"`
+	Attachments []Attachment `json:"attachments,omitempty"`
+}
+
+// Attachment is a picture or another file.
+type Attachment struct {
+	Type     string `json:"type,omitempty"` // image, file
+	MIMEType string `json:"mimeType"`
+	FileName string `json:"fileName,omitempty"`
+	Content  []byte `json:"content"` // base64 on the wire
+}
+
+// Run is the answer to chat.send and agent. A later answer to the same request of
+// agent has another status.
+type Run struct {
+	RunID       string `json:"runId"`
+	Status      string `json:"status"` // started, in_flight, ok; of agent: accepted, then ok, timeout, error
+	Interrupted bool   `json:"interruptedActiveRun,omitempty"`
+	AcceptedAt  int64  `json:"acceptedAt,omitempty"` // milliseconds since 1970
+	Summary     string `json:"summary,omitempty"`
+	Result      *struct {
+		Payloads []struct {
+			Text string `json:"text"`
+		} `json:"payloads"`
+	} `json:"result,omitempty"`
+}
+
+// Agent are the parameters of agent: chat.send with instructions of one's own.
+type Agent struct {
+	Message        string `json:"message"`
+	IdempotencyKey string `json:"idempotencyKey"`
+	SessionKey     string `json:"sessionKey,omitempty"`
+	AgentID        string `json:"agentId,omitempty"`
+	Thinking       string `json:"thinking,omitempty"`
+	Deliver        *bool  `json:"deliver,omitempty"`
+	Timeout        int64  `json:"timeout,omitempty"` // seconds
+	// System is added to the agent's instructions.
+	System string `json:"extraSystemPrompt,omitempty"`
+}
+
+// ChatAbort are the parameters of chat.abort. Without a run, all of the conversation
+// are aborted.
+type ChatAbort struct {
+	SessionKey string `json:"sessionKey"`
+	RunID      string `json:"runId,omitempty"`
+}
+
+// Aborted is the answer to chat.abort. The event that the run was aborted may come
+// before it.
+type Aborted struct {
+	OK      bool     `json:"ok"`
+	Aborted bool     `json:"aborted"`
+	RunIDs  []string `json:"runIds"`
+}
+
+// Subscribe are the parameters of sessions.messages.subscribe.
+type Subscribe struct {
+	Key string `json:"key"`
+}
+
+// ChatHistory are the parameters of chat.history.
+type ChatHistory struct {
+	SessionKey string `json:"sessionKey"`
+	Limit      int    `json:"limit,omitempty"` // at most 1000
+}
+
+// History is the answer to chat.history, as far as it matters here.
+type History struct {
+	SessionKey string           `json:"sessionKey"`
+	SessionID  string           `json:"sessionId,omitempty"`
+	Messages   []HistoryMessage `json:"messages"`
+	// InFlight is the run that is being answered, with what it said so far.
+	InFlight *struct {
+		RunID string `json:"runId"`
+		Text  string `json:"text"`
+	} `json:"inFlightRun,omitempty"`
+}
+
+// HistoryMessage is a message of a conversation.
+type HistoryMessage struct {
+	Role      string          `json:"role"`
+	Content   json.RawMessage `json:"content"` // see [ContentText]
+	Timestamp int64           `json:"timestamp,omitempty"`
+	Key       string          `json:"idempotencyKey,omitempty"`
+}
+
+// The states of a chat event.
+const (
+	ChatStatus  = "status" // something goes on, see Phase
+	ChatDelta   = "delta"
+	ChatFinal   = "final"
+	ChatAborted = "aborted"
+	ChatError   = "error"
+)
+
+// ChatEvent is the payload of a chat event: a step of an answer.
+type ChatEvent struct {
+	RunID      string `json:"runId"`
+	SessionKey string `json:"sessionKey"`
+	AgentID    string `json:"agentId,omitempty"`
+	Seq        int64  `json:"seq"`
+	State      string `json:"state"`
+	Phase      string `json:"phase,omitempty"` // of status: preparing_context, starting_model, …
+	// Delta is what is new; with Replace, it takes the place of everything before.
+	Delta   string `json:"deltaText,omitempty"`
+	Replace bool   `json:"replace,omitempty"`
+	// Message is the answer so far; the whole one with final and aborted. A final
+	// without a message says that there is nothing to say.
+	Message      json.RawMessage `json:"message,omitempty"`
+	StopReason   string          `json:"stopReason,omitempty"`
+	ErrorMessage string          `json:"errorMessage,omitempty"`
+	ErrorKind    string          `json:"errorKind,omitempty"` // refusal, timeout, rate_limit, context_length, unknown
+	ErrorDetail  *ErrorDetail    `json:"errorDetail,omitempty"`
+}
+
+// ErrorDetail is what a gateway knows about the failure of a model.
+type ErrorDetail struct {
+	Provider   string `json:"provider,omitempty"`
+	Model      string `json:"model,omitempty"`
+	Failover   string `json:"failoverReason,omitempty"`
+	Kind       string `json:"providerRuntimeFailureKind,omitempty"`
+	HTTPStatus int    `json:"httpStatus,omitempty"`
+}
+
+// Last says whether a run ends with the event. OpenClaw sends a second error for
+// runs that have failed; it is to be ignored.
+func (e *ChatEvent) Last() bool {
+	return e.State == ChatFinal || e.State == ChatAborted || e.State == ChatError
+}
+
+// Text is the text of Message.
+func (e *ChatEvent) Text() string {
+	var m struct {
+		Content json.RawMessage `json:"content"`
+	}
+	if json.Unmarshal(e.Message, &m) != nil {
+		return ""
+	}
+	return ContentText(m.Content)
+}
+
+// ErrEvent says that the payload of an event makes no sense.
+var ErrEvent = errors.New("the gateway's event makes no sense")
+
+// ParseChat reads the payload of a chat event.
+func ParseChat(payload []byte) (ChatEvent, error) {
+	var e ChatEvent
+	if json.Unmarshal(payload, &e) != nil || e.RunID == "" || e.State == "" {
+		return ChatEvent{}, ErrEvent
+	}
+	return e, nil
+}
+
+// The streams of agent events that matter here.
+const (
+	StreamLifecycle = "lifecycle" // phases start, model, finishing, end, error
+	StreamAssistant = "assistant"
+	StreamTool      = "tool"
+	StreamStatus    = "run_status"
+)
+
+// AgentEvent is the payload of an agent event: what goes on in a run, in more detail
+// than chat events tell.
+type AgentEvent struct {
+	RunID      string          `json:"runId"`
+	Stream     string          `json:"stream"`
+	Data       json.RawMessage `json:"data"`
+	SessionKey string          `json:"sessionKey,omitempty"`
+	AgentID    string          `json:"agentId,omitempty"`
+	Seq        int64           `json:"seq"`
+	TS         int64           `json:"ts"` // milliseconds since 1970
+	Heartbeat  bool            `json:"isHeartbeat,omitempty"`
+}
+
+// ParseAgent reads the payload of an agent event.
+func ParseAgent(payload []byte) (AgentEvent, error) {
+	var e AgentEvent
+	if json.Unmarshal(payload, &e) != nil || e.RunID == "" || e.Stream == "" {
+		return AgentEvent{}, ErrEvent
+	}
+	return e, nil
+}
+
+// ToolUse is the data of an agent event of [StreamTool].
+type ToolUse struct {
+	Phase      string `json:"phase"` // start, update, result
+	Name       string `json:"name"`
+	ToolCallID string `json:"toolCallId"`
+	IsError    bool   `json:"isError,omitempty"`
+}
+
+// ContentText is the text of a message's content, which is a string or a list of
+// parts.
+func ContentText(content []byte) string {
+	if !json.Valid(content) {
+		return ""
+	}
+	if s := jsonrpc.Text(content); s != "" {
+		return s
+	}
+	var b strings.Builder
+	for _, part := range jsonrpc.Elements(content) {
+		var p struct {
+			Type string `json:"type"`
+			Text string `json:"text"`
+		}
+		if json.Unmarshal(part, &p) == nil && p.Type == "text" {
+			b.WriteString(p.Text)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,247 @@
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"strconv"
+	"unicode/utf8"
+
+	"patchbay/internal/jsonrpc"
+)
+
+// The types of frames.
+const (
+	TypeRequest  = "req"
+	TypeResponse = "res"
+	TypeEvent    = "event"
+)
+
+// ErrSyntax says that something is no JSON. Gateways ignore such a frame, or close
+// with CloseNormal if it is the first.
+var ErrSyntax = errors.New("this is no JSON")
+
+// ErrFrame says that something is no frame of a gateway.
+var ErrFrame = errors.New("this is no frame of an OpenClaw gateway")
+
+// Request is a frame that wants an answer. The fields share memory with what was
+// parsed.
+type Request struct {
+	ID     string
+	Method string
+	Params json.RawMessage // nil if there are none
+}
+
+// BadRequest is why something that came is no request.
+type BadRequest struct {
+	// ID is the id that the answer goes to, in JSON, spelled as it came, whatever
+	// it is.
+	ID json.RawMessage
+	// Sentence says what is wrong, in OpenClaw's words.
+	Sentence string
+}
+
+func (b *BadRequest) Error() string { return "invalid request frame: " + b.Sentence }
+
+// AppendAnswer appends what a gateway answers.
+func (b *BadRequest) AppendAnswer(to []byte) []byte {
+	return appendFailure(to, b.ID, Invalid(b.Error()))
+}
+
+// ParseRequest reads a frame that came to a gateway. It returns [ErrSyntax] or a
+// [*BadRequest].
+func ParseRequest(data []byte) (Request, error) {
+	var r Request
+	if !json.Valid(data) {
+		return r, ErrSyntax
+	}
+	var id, method json.RawMessage
+	for in := jsonrpc.Scan(data); in.Next(); {
+		switch string(in.Key) {
+		case "id":
+			id = in.Value
+		case "method":
+			method = in.Value
+		case "params":
+			r.Params = in.Value
+		}
+	}
+	if wrong := requestFrame.Check(data); wrong != "" {
+		if id == nil {
+			id = json.RawMessage(`"invalid"`)
+		}
+		return Request{}, &BadRequest{ID: id, Sentence: wrong}
+	}
+	r.ID, r.Method = jsonrpc.Text(id), jsonrpc.Text(method)
+	return r, nil
+}
+
+// Frame is an answer or an event, as a client reads it. The fields share memory
+// with what was parsed.
+type Frame struct {
+	Type    string // TypeResponse or TypeEvent
+	Payload json.RawMessage
+
+	ID    string // of an answer
+	Error *Error // of an answer; nil if the request was carried out
+
+	Event string // the name of an event
+	// Seq counts the events that a gateway sends to everybody, from 1; other events
+	// have 0. What is missing was lost.
+	Seq int64
+}
+
+// Parse reads a frame that came from a gateway. It returns [ErrSyntax] or
+// [ErrFrame].
+func Parse(data []byte) (Frame, error) {
+	var f Frame
+	if !json.Valid(data) {
+		return f, ErrSyntax
+	}
+	ok := false
+	var failure json.RawMessage
+	for in := jsonrpc.Scan(data); in.Next(); {
+		switch string(in.Key) {
+		case "type":
+			f.Type = jsonrpc.Text(in.Value)
+		case "id":
+			f.ID = jsonrpc.Text(in.Value)
+		case "ok":
+			ok = string(in.Value) == "true"
+		case "payload":
+			f.Payload = in.Value
+		case "error":
+			failure = in.Value
+		case "event":
+			f.Event = jsonrpc.Text(in.Value)
+		case "seq":
+			f.Seq = max(0, integer(in.Value))
+		}
+	}
+	switch {
+	case f.Type == TypeResponse && f.ID != "":
+		if !ok {
+			f.Error = parseError(failure)
+		}
+		return f, nil
+	case f.Type == TypeEvent && f.Event != "":
+		return f, nil
+	}
+	return Frame{}, ErrFrame
+}
+
+// AppendRequest appends a request. Params are JSON, or nil for none.
+func AppendRequest(b []byte, id, method string, params []byte) []byte {
+	b = append(b, `{"type":"req","id":`...)
+	b = appendText(b, id)
+	b = append(b, `,"method":`...)
+	b = appendText(b, method)
+	if params != nil {
+		b = append(b, `,"params":`...)
+		b = append(b, params...)
+	}
+	return append(b, '}')
+}
+
+// AppendResult appends the answer to a request that was carried out. The payload
+// is JSON, or nil for none.
+func AppendResult(b []byte, id string, payload []byte) []byte {
+	b = append(b, `{"type":"res","id":`...)
+	b = appendText(b, id)
+	b = append(b, `,"ok":true`...)
+	if payload != nil {
+		b = append(b, `,"payload":`...)
+		b = append(b, payload...)
+	}
+	return append(b, '}')
+}
+
+// AppendFailure appends the answer to a request that failed.
+func AppendFailure(b []byte, id string, e *Error) []byte {
+	return appendFailure(b, appendText(nil, id), e)
+}
+
+func appendFailure(b, id []byte, e *Error) []byte {
+	b = append(b, `{"type":"res","id":`...)
+	b = append(b, id...)
+	b = append(b, `,"ok":false,"error":`...)
+	b = e.append(b)
+	return append(b, '}')
+}
+
+// AppendEvent appends an event. The payload is JSON, or nil for none; a seq of 0 is
+// left out.
+func AppendEvent(b []byte, event string, payload []byte, seq int64) []byte {
+	b = append(b, `{"type":"event","event":`...)
+	b = appendText(b, event)
+	if payload != nil {
+		b = append(b, `,"payload":`...)
+		b = append(b, payload...)
+	}
+	if seq > 0 {
+		b = append(b, `,"seq":`...)
+		b = strconv.AppendInt(b, seq, 10)
+	}
+	return append(b, '}')
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendText appends a text as a JSON string. Unlike the library's it leaves < and
+// > as they are, and JSON within JSON, which commands travel as, stays short. What
+// is no UTF-8 becomes U+FFFD.
+func appendText[T ~string | ~[]byte](b []byte, s T) []byte {
+	b = append(b, '"')
+	from := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
+			i++
+			continue
+		}
+		if c >= utf8.RuneSelf {
+			r, n := utf8.DecodeRuneInString(string(s[i:min(len(s), i+utf8.UTFMax)]))
+			if r != utf8.RuneError || n > 1 {
+				i += n
+				continue
+			}
+		}
+		b = append(b, s[from:i]...)
+		switch {
+		case c >= utf8.RuneSelf:
+			b = append(b, "\ufffd"...)
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c == '\n':
+			b = append(b, '\\', 'n')
+		default:
+			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		}
+		i++
+		from = i
+	}
+	b = append(b, s[from:]...)
+	return append(b, '"')
+}
+
+// integer reads a JSON number that is a whole one, such as 3 or 3.0 or 3e2. What
+// is none is -1, as none here is negative.
+func integer(v []byte) int64 {
+	if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
+		return n
+	}
+	f, err := strconv.ParseFloat(string(v), 64)
+	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+		return -1
+	}
+	return int64(f)
+}
+
+// mustJSON encodes what is ours and can always be encoded.
+func mustJSON(v any) json.RawMessage {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return json.RawMessage("null")
+	}
+	return data
+}

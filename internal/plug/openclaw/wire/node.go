@@ -1,0 +1,328 @@
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"patchbay/internal/jsonrpc"
+)
+
+// Invoke are the parameters of node.invoke: an operator calls a command of a node.
+type Invoke struct {
+	NodeID  string          `json:"nodeId"`
+	Command string          `json:"command"`
+	Params  json.RawMessage `json:"params,omitempty"` // anything; nil: none
+	// TimeoutMS is how long the call may take; nil: [InvokeTimeout], 0: for ever.
+	TimeoutMS *int64 `json:"timeoutMs,omitempty"`
+	// IdempotencyKey is passed on to the node. Gateways do nothing with it.
+	IdempotencyKey string `json:"idempotencyKey"`
+	SessionKey     string `json:"sessionKey,omitempty"`
+}
+
+// ParseInvoke reads the parameters. The error is what the operator is told.
+func ParseInvoke(params []byte) (Invoke, *Error) {
+	if e := ShapeInvoke.Invalid(params); e != nil {
+		return Invoke{}, e
+	}
+	var p Invoke
+	for in := jsonrpc.Scan(params); in.Next(); {
+		switch string(in.Key) {
+		case "nodeId":
+			p.NodeID = trimmed(in.Value)
+		case "command":
+			p.Command = trimmed(in.Value)
+		case "params":
+			p.Params = in.Value
+		case "timeoutMs":
+			n := min(integer(in.Value), maxMillis)
+			if n < 0 { // too large to count
+				n = maxMillis
+			}
+			p.TimeoutMS = &n
+		case "idempotencyKey":
+			p.IdempotencyKey = jsonrpc.Text(in.Value)
+		case "sessionKey":
+			p.SessionKey = jsonrpc.Text(in.Value)
+		}
+	}
+	if p.NodeID == "" || p.Command == "" {
+		return Invoke{}, Invalid("nodeId and command required")
+	}
+	return p, nil
+}
+
+// maxMillis bounds times that others name, so that they can be counted in
+// nanoseconds.
+const maxMillis = int64(24 * time.Hour / time.Millisecond)
+
+// Timeout is how long the call may take; 0: for ever.
+func (p *Invoke) Timeout() time.Duration {
+	if p.TimeoutMS == nil {
+		return InvokeTimeout
+	}
+	return time.Duration(min(*p.TimeoutMS, maxMillis)) * time.Millisecond
+}
+
+// InvokeRequest is the payload of node.invoke.request: a gateway calls a command of
+// a node.
+type InvokeRequest struct {
+	ID      string
+	NodeID  string
+	Command string
+	// Params are JSON, as the operator wrote it; nil: none.
+	Params json.RawMessage
+	// Timeout is how long the gateway waits; 0: for ever. It is rounded to
+	// milliseconds.
+	Timeout        time.Duration
+	IdempotencyKey string
+	SessionKey     string
+}
+
+// Append appends the payload. The parameters travel as JSON within a JSON string.
+func (r *InvokeRequest) Append(b []byte) []byte {
+	b = append(b, `{"id":`...)
+	b = appendText(b, r.ID)
+	b = append(b, `,"nodeId":`...)
+	b = appendText(b, r.NodeID)
+	b = append(b, `,"command":`...)
+	b = appendText(b, r.Command)
+	b = append(b, `,"paramsJSON":`...)
+	if r.Params == nil {
+		b = append(b, "null"...)
+	} else {
+		b = appendText(b, r.Params)
+	}
+	b = appendNumber(append(b, `,"timeoutMs":`...), r.Timeout.Milliseconds())
+	if r.IdempotencyKey != "" {
+		b = append(b, `,"idempotencyKey":`...)
+		b = appendText(b, r.IdempotencyKey)
+	}
+	if r.SessionKey != "" {
+		b = append(b, `,"sessionKey":`...)
+		b = appendText(b, r.SessionKey)
+	}
+	return append(b, '}')
+}
+
+// ErrInvokeRequest says that a call cannot be read.
+var ErrInvokeRequest = errors.New("this is no call of a node's command")
+
+// ParseInvokeRequest reads the payload. Parameters that are no JSON are an error;
+// the ID is set nevertheless, if there is one, so that the call can be answered.
+func ParseInvokeRequest(payload []byte) (InvokeRequest, error) {
+	r := InvokeRequest{Timeout: InvokeTimeout}
+	if !json.Valid(payload) {
+		return r, ErrInvokeRequest
+	}
+	bad := false
+	for in := jsonrpc.Scan(payload); in.Next(); {
+		switch string(in.Key) {
+		case "id":
+			r.ID = jsonrpc.Text(in.Value)
+		case "nodeId":
+			r.NodeID = jsonrpc.Text(in.Value)
+		case "command":
+			r.Command = jsonrpc.Text(in.Value)
+		case "paramsJSON":
+			r.Params, bad = nil, false
+			if s := jsonrpc.Text(in.Value); s != "" {
+				r.Params, bad = json.RawMessage(s), !json.Valid([]byte(s))
+			}
+		case "timeoutMs":
+			if n := integer(in.Value); n >= 0 {
+				r.Timeout = time.Duration(min(n, maxMillis)) * time.Millisecond
+			}
+		case "idempotencyKey":
+			r.IdempotencyKey = jsonrpc.Text(in.Value)
+		case "sessionKey":
+			r.SessionKey = jsonrpc.Text(in.Value)
+		}
+	}
+	if bad || r.ID == "" || r.NodeID == "" || r.Command == "" {
+		return InvokeRequest{ID: r.ID, NodeID: r.NodeID}, ErrInvokeRequest
+	}
+	return r, nil
+}
+
+// InvokeResult are the parameters of node.invoke.result: what came of a call.
+type InvokeResult struct {
+	ID     string
+	NodeID string
+	OK     bool
+	// Payload is JSON, or nil for none.
+	Payload json.RawMessage
+	// PayloadJSON is the same within a JSON string, which OpenClaw's own commands
+	// prefer; it counts if both are there. Nil: none.
+	PayloadJSON *string
+	// Error is why not; nil if the node does not say.
+	Error *NodeError
+}
+
+// NodeError is why a node did not carry out a call.
+type NodeError struct {
+	Code    string `json:"code,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// The codes of a NodeError that mean something to gateways and agents. A node may
+// make up others.
+const (
+	// NodeNotReady says that nothing was done: gateways try again, four times.
+	NodeNotReady = "NODE_NOT_READY"
+	// NodeTimeout and NodeDisconnected are put in place of an answer that never came.
+	NodeTimeout      = "TIMEOUT"
+	NodeDisconnected = "DISCONNECTED"
+	// NodeUnavailable is the answer to a command that the node does not have.
+	NodeUnavailable = "UNAVAILABLE"
+	// NodeNoServer says that an MCP server is out of reach.
+	NodeNoServer = "MCP_SERVER_UNAVAILABLE"
+)
+
+// Append appends the parameters.
+func (r *InvokeResult) Append(b []byte) []byte {
+	b = append(b, `{"id":`...)
+	b = appendText(b, r.ID)
+	b = append(b, `,"nodeId":`...)
+	b = appendText(b, r.NodeID)
+	if r.OK {
+		b = append(b, `,"ok":true`...)
+	} else {
+		b = append(b, `,"ok":false`...)
+	}
+	if r.Payload != nil {
+		b = append(b, `,"payload":`...)
+		b = append(b, r.Payload...)
+	}
+	if r.PayloadJSON != nil {
+		b = append(b, `,"payloadJSON":`...)
+		b = appendText(b, *r.PayloadJSON)
+	}
+	if r.Error != nil {
+		b = append(b, `,"error":`...)
+		b = append(b, mustJSON(r.Error)...)
+	}
+	return append(b, '}')
+}
+
+// ParseInvokeResult reads the parameters. The error is what the node is told.
+func ParseInvokeResult(params []byte) (InvokeResult, *Error) {
+	var r InvokeResult
+	if e := ShapeInvokeResult.Invalid(mended(params)); e != nil {
+		return r, e
+	}
+	var wild json.RawMessage // a payloadJSON that is no text is taken for the payload
+	for in := jsonrpc.Scan(params); in.Next(); {
+		switch string(in.Key) {
+		case "id":
+			r.ID = jsonrpc.Text(in.Value)
+		case "nodeId":
+			r.NodeID = jsonrpc.Text(in.Value)
+		case "ok":
+			r.OK = in.Value[0] == 't'
+		case "payload":
+			r.Payload = in.Value
+		case "payloadJSON":
+			r.PayloadJSON, wild = nil, nil
+			if in.Value[0] == '"' {
+				r.PayloadJSON = new(jsonrpc.Text(in.Value))
+			} else if in.Value[0] != 'n' {
+				wild = in.Value
+			}
+		case "error":
+			r.Error = nil
+			if in.Value[0] == '{' {
+				r.Error = new(NodeError)
+				_ = json.Unmarshal(in.Value, r.Error) // its shape was checked
+			}
+		}
+	}
+	if r.Payload == nil {
+		r.Payload = wild
+	}
+	return r, nil
+}
+
+// mended leaves out what OpenClaw overlooks before it checks a result: a payloadJSON
+// that is no text, and an error that is null.
+func mended(params []byte) []byte {
+	overlooked := func(key string, v []byte) bool {
+		return key == "payloadJSON" && v[0] != '"' || key == "error" && v[0] == 'n'
+	}
+	good := true
+	for in := jsonrpc.Scan(params); in.Next(); {
+		good = good && !overlooked(string(in.Key), in.Value)
+	}
+	if good {
+		return params
+	}
+	b := []byte{'{'}
+	for in := jsonrpc.Scan(params); in.Next(); {
+		if overlooked(string(in.Key), in.Value) {
+			continue
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = appendText(b, in.Key)
+		b = append(b, ':')
+		b = append(b, in.Value...)
+	}
+	return append(b, '}')
+}
+
+// Value is what the call brought: JSON, or nil. Text that is no JSON is put into an
+// object, as gateways do.
+func (r *InvokeResult) Value() json.RawMessage {
+	if r.PayloadJSON == nil || *r.PayloadJSON == "" {
+		return r.Payload
+	}
+	if s := []byte(*r.PayloadJSON); json.Valid(s) {
+		return s
+	}
+	return append(appendText([]byte(`{"payloadJSON":`), *r.PayloadJSON), '}')
+}
+
+// AppendInvoked appends what the operator gets for a call that was carried out.
+func (r *InvokeResult) AppendInvoked(b []byte, command string) []byte {
+	b = append(b, `{"ok":true,"nodeId":`...)
+	b = appendText(b, r.NodeID)
+	b = append(b, `,"command":`...)
+	b = appendText(b, command)
+	if v := r.Value(); v != nil {
+		b = append(b, `,"payload":`...)
+		b = append(b, v...)
+	}
+	b = append(b, `,"payloadJSON":`...)
+	if r.PayloadJSON == nil {
+		b = append(b, "null"...)
+	} else {
+		b = appendText(b, *r.PayloadJSON)
+	}
+	return append(b, '}')
+}
+
+// ToolCall are the parameters of [CommandTool].
+type ToolCall struct {
+	Server    string          `json:"server"`
+	Tool      string          `json:"tool"`
+	Arguments json.RawMessage `json:"arguments,omitempty"` // an object; nil: none
+}
+
+// ErrToolCall says that parameters are none of a call of a tool.
+var ErrToolCall = errors.New("server and tool required")
+
+// ParseToolCall reads the parameters of [CommandTool].
+func ParseToolCall(params []byte) (ToolCall, error) {
+	var c ToolCall
+	if json.Unmarshal(params, &c) != nil || c.Server == "" || c.Tool == "" {
+		return ToolCall{}, ErrToolCall
+	}
+	if string(c.Arguments) == "null" {
+		c.Arguments = nil
+	}
+	if c.Arguments != nil && c.Arguments[0] != '{' {
+		return ToolCall{}, ErrToolCall
+	}
+	return c, nil
+}

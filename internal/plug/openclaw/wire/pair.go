@@ -1,0 +1,181 @@
+package wire
+
+import "encoding/json"
+
+// NodeRequest is what a node can do and waits for its owner to approve: an element of
+// node.pair.list, and the payload of node.pair.requested.
+type NodeRequest struct {
+	RequestID    string   `json:"requestId"`
+	NodeID       string   `json:"nodeId"`
+	ClientID     string   `json:"clientId,omitempty"`
+	ClientMode   string   `json:"clientMode,omitempty"`
+	DisplayName  string   `json:"displayName,omitempty"`
+	Platform     string   `json:"platform,omitempty"`
+	Version      string   `json:"version,omitempty"`
+	DeviceFamily string   `json:"deviceFamily,omitempty"`
+	Caps         []string `json:"caps"`
+	Commands     []string `json:"commands"`
+	// Scopes are what an operator needs to approve it, see [ApproveScopes]. The
+	// command line asks for no more.
+	Scopes []string `json:"requiredApproveScopes"`
+	Silent bool     `json:"silent,omitempty"` // the device itself was approved by nobody
+	TS     int64    `json:"ts"`               // milliseconds since 1970
+}
+
+// PairedNode is a node whose owner has approved what it can do, as the answer to
+// node.pair.approve tells it.
+type PairedNode struct {
+	NodeID         string   `json:"nodeId"`
+	ClientID       string   `json:"clientId,omitempty"`
+	ClientMode     string   `json:"clientMode,omitempty"`
+	DisplayName    string   `json:"displayName,omitempty"`
+	Platform       string   `json:"platform,omitempty"`
+	Version        string   `json:"version,omitempty"`
+	DeviceFamily   string   `json:"deviceFamily,omitempty"`
+	Caps           []string `json:"caps"`
+	Commands       []string `json:"commands"`
+	CreatedAtMS    int64    `json:"createdAtMs"`
+	ApprovedAtMS   int64    `json:"approvedAtMs"`
+	ConnectedAtMS  int64    `json:"lastConnectedAtMs,omitempty"`
+	LastSeenAtMS   int64    `json:"lastSeenAtMs,omitempty"`
+	LastSeenReason string   `json:"lastSeenReason,omitempty"`
+}
+
+// ApprovedNode is the answer to node.pair.approve.
+type ApprovedNode struct {
+	RequestID string     `json:"requestId"`
+	Node      PairedNode `json:"node"`
+}
+
+// NodePairs is the answer to node.pair.list.
+type NodePairs struct {
+	Pending []NodeRequest `json:"pending"`
+	Paired  []Node        `json:"paired"`
+}
+
+// How far a node is approved.
+const (
+	Approved          = "approved"
+	PendingApproval   = "pending-approval"
+	PendingReapproval = "pending-reapproval" // some is approved, and more is wanted
+	Unapproved        = "unapproved"         // rejected
+)
+
+// Node is a node as node.list and node.describe tell it.
+type Node struct {
+	NodeID         string          `json:"nodeId"`
+	DisplayName    string          `json:"displayName,omitempty"`
+	Platform       string          `json:"platform,omitempty"`
+	Version        string          `json:"version,omitempty"`
+	ClientID       string          `json:"clientId,omitempty"`
+	ClientMode     string          `json:"clientMode,omitempty"`
+	DeviceFamily   string          `json:"deviceFamily,omitempty"`
+	RemoteIP       string          `json:"remoteIp,omitempty"`
+	Caps           []string        `json:"caps"`
+	Commands       []string        `json:"commands"` // those that can be called
+	SessionHost    bool            `json:"sessionHost"`
+	PluginTools    []PluginTool    `json:"nodePluginTools"`
+	Approval       string          `json:"approvalState,omitempty"`
+	PendingRequest string          `json:"pendingRequestId,omitempty"`
+	PendingCaps    []string        `json:"pendingDeclaredCaps,omitempty"`
+	PendingCmds    []string        `json:"pendingDeclaredCommands,omitempty"`
+	HostStats      json.RawMessage `json:"hostStats,omitempty"`
+	PathEnv        string          `json:"pathEnv,omitempty"`
+
+	// Times are in milliseconds since 1970; 0: unknown.
+	ConnectedAtMS    int64  `json:"connectedAtMs,omitempty"`
+	LastConnectedMS  int64  `json:"lastConnectedAtMs,omitempty"`
+	LastDisconnectMS int64  `json:"lastDisconnectedAtMs,omitempty"`
+	LastSeenAtMS     int64  `json:"lastSeenAtMs,omitempty"`
+	LastSeenReason   string `json:"lastSeenReason,omitempty"`
+	ApprovedAtMS     int64  `json:"approvedAtMs,omitempty"`
+
+	Paired    bool `json:"paired"`
+	Connected bool `json:"connected"`
+}
+
+// NodeList is the answer to node.list: connected nodes first, then by name.
+type NodeList struct {
+	TS    int64  `json:"ts"`
+	Nodes []Node `json:"nodes"`
+}
+
+// NodeDetail is the answer to node.describe.
+type NodeDetail struct {
+	TS int64 `json:"ts"`
+	Node
+}
+
+// DeviceRequest is a device that waits for its owner to let it in: an element of
+// device.pair.list, and the payload of device.pair.requested.
+type DeviceRequest struct {
+	RequestID    string   `json:"requestId"`
+	DeviceID     string   `json:"deviceId"`
+	PublicKey    string   `json:"publicKey"`
+	DisplayName  string   `json:"displayName,omitempty"`
+	Platform     string   `json:"platform,omitempty"`
+	DeviceFamily string   `json:"deviceFamily,omitempty"`
+	ClientID     string   `json:"clientId,omitempty"`
+	ClientMode   string   `json:"clientMode,omitempty"`
+	Role         string   `json:"role,omitempty"`
+	Roles        []string `json:"roles,omitempty"`
+	Scopes       []string `json:"scopes,omitempty"`
+	RemoteIP     string   `json:"remoteIp,omitempty"`
+	Silent       bool     `json:"silent,omitempty"`
+	Repair       bool     `json:"isRepair,omitempty"` // it was in before
+	TS           int64    `json:"ts"`                 // milliseconds since 1970
+}
+
+// PairedDevice is a device that was let in.
+type PairedDevice struct {
+	DeviceID     string        `json:"deviceId"`
+	PublicKey    string        `json:"publicKey,omitempty"`
+	DisplayName  string        `json:"displayName,omitempty"`
+	Platform     string        `json:"platform,omitempty"`
+	DeviceFamily string        `json:"deviceFamily,omitempty"`
+	ClientID     string        `json:"clientId,omitempty"`
+	ClientMode   string        `json:"clientMode,omitempty"`
+	Role         string        `json:"role,omitempty"`
+	Roles        []string      `json:"roles,omitempty"`
+	Scopes       []string      `json:"scopes,omitempty"`
+	RemoteIP     string        `json:"remoteIp,omitempty"`
+	Tokens       []DeviceToken `json:"tokens,omitempty"`
+	ApprovedVia  string        `json:"approvedVia,omitempty"` // owner, silent
+	CreatedAtMS  int64         `json:"createdAtMs,omitempty"`
+	ApprovedAtMS int64         `json:"approvedAtMs,omitempty"`
+	Connected    bool          `json:"connected,omitempty"`
+}
+
+// DeviceToken is a credential of a device, without the secret.
+type DeviceToken struct {
+	Role        string   `json:"role"`
+	Scopes      []string `json:"scopes"`
+	CreatedAtMS int64    `json:"createdAtMs,omitempty"`
+}
+
+// ApprovedDevice is the answer to device.pair.approve.
+type ApprovedDevice struct {
+	RequestID string       `json:"requestId"`
+	Device    PairedDevice `json:"device"`
+}
+
+// DevicePairs is the answer to device.pair.list.
+type DevicePairs struct {
+	Pending []DeviceRequest `json:"pending"`
+	Paired  []PairedDevice  `json:"paired"`
+}
+
+// Decision is the payload of node.pair.resolved and device.pair.resolved.
+type Decision struct {
+	RequestID string `json:"requestId"`
+	NodeID    string `json:"nodeId,omitempty"`
+	DeviceID  string `json:"deviceId,omitempty"`
+	Decision  string `json:"decision"` // DecisionApproved or DecisionRejected
+	TS        int64  `json:"ts"`       // milliseconds since 1970
+}
+
+// The decisions.
+const (
+	DecisionApproved = "approved"
+	DecisionRejected = "rejected"
+)
