@@ -150,8 +150,8 @@ func measureBusy(ctx context.Context, out io.Writer, o options) error {
 	fmt.Fprintf(w, "memory\t%.0f KiB heap each\t%.1f goroutines each, RSS %.0f MiB\n", float64(after.Heap-before.Heap)/boards/1024, float64(after.Goroutines-before.Goroutines)/boards, rss/(1<<20))
 	fmt.Fprintf(w, "packets from boards\t%.1f %% of all\t%.0f dropped by the server, %.0f missing, %d not sent by the boards\n", 100*float64(t.Sent-was.Sent)/due,
 		n[`patchbay_xiaozhi_packets_total{outcome="dropped",way="up"}`], n[`patchbay_xiaozhi_packets_total{outcome="missing",way="up"}`], t.SendDropped)
-	fmt.Fprintf(w, "packets to boards\t%.1f %% of all\t%d dropped by the boards, %d times nothing to play\n", 100*float64(t.Received-was.Received)/due,
-		t.DroppedState+t.DroppedQueue+t.DroppedReset, t.Underruns)
+	fmt.Fprintf(w, "packets to boards\t%.1f %% of all\tdropped by the boards: %d as they did not speak, %d as they had no room, %d as they began to speak; %d times nothing to play\n",
+		100*float64(t.Received-was.Received)/due, t.DroppedState, t.DroppedQueue, t.DroppedReset, t.Underruns)
 	fmt.Fprintf(w, "between two packets\tp50 %v\tp99 %v, max %v, at the boards\n", t.Interval(.5), t.Interval(.99), t.Interval(1))
 	fmt.Fprintf(w, "jitter at the boards\tp50 %v\tp99 %v, p99.9 %v\n", t.Jitter(.5), t.Jitter(.99), t.Jitter(.999))
 	fmt.Fprintf(w, "lateness at the server\tp99 %.1f ms\tof the median board, %.1f ms of the worst; latest %.1f ms; %.0f packets by 20 ms or more, %.0f gaps\n",

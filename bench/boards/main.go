@@ -36,7 +36,6 @@ type options struct {
 	long       time.Duration // of the talks
 	transport  string
 	profile    string
-	wav        bool
 }
 
 func main() {
@@ -74,7 +73,6 @@ func parse() (o options, err error) {
 	flag.IntVar(&o.busy, "busy", 0, "boards that talk, instead of idle ones")
 	flag.DurationVar(&o.long, "for", time.Minute, "with -busy: for how long")
 	flag.StringVar(&o.transport, "transport", "websocket", "with -busy: websocket or mqtt")
-	flag.BoolVar(&o.wav, "wav", false, "with -busy: the sound is a WAV file, which the server has to encode")
 	flag.StringVar(&o.profile, "profile", "", "file for a profile of the server: of its memory with -idle, of its processor time with -busy")
 	flag.Parse()
 	if o.transport != "websocket" && o.transport != "mqtt" {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -114,18 +115,50 @@ func (s *Server) callDevice(w http.ResponseWriter, r *http.Request, c caller) {
 	// Not the owner's inventory, which can be that of thousands of devices: the board
 	// decides what may be called.
 	s.awaitPlug(r.Context(), d)
-	_, _, list := s.Board.Plugged(deviceOutlet(d.Number))
 	name := r.PathValue("tool")
-	i := slices.IndexFunc(list, func(o *board.Offered) bool { return o.Tool.Name == name })
-	if i < 0 {
-		i = slices.IndexFunc(list, func(o *board.Offered) bool { return o.Name == name })
-	}
-	if i < 0 {
+	o := s.findTool(r.Context(), d, name)
+	if o == nil {
 		newToolLines(w).end(nil, s.noTool(d, name))
 		return
 	}
-	s.stream(w, r, access(r, c, d.Owner), list[i].Name, q.Arguments)
+	s.stream(w, r, access(r, c, d.Owner), o.Name, q.Arguments)
 }
+
+// learnLimit is how long a call waits for a device that woke a moment ago to tell
+// which tools it has: it is asked when it connects for the first time.
+const learnLimit = 3 * time.Second
+
+// findTool finds a tool of a device, by the name that it has there or by its full one.
+func (s *Server) findTool(ctx context.Context, d store.Device, name string) *board.Offered {
+	changes, forget := s.Board.Watch()
+	defer forget()
+	over := time.NewTimer(learnLimit)
+	defer over.Stop()
+	for {
+		_, held, list := s.Board.Plugged(deviceOutlet(d.Number))
+		i := slices.IndexFunc(list, func(o *board.Offered) bool { return o.Tool.Name == name })
+		if i < 0 {
+			i = slices.IndexFunc(list, func(o *board.Offered) bool { return o.Name == name })
+		}
+		if i >= 0 {
+			return list[i]
+		}
+		if !held || slices.ContainsFunc(list, itsOwn) {
+			return nil // it sleeps, or has told
+		}
+		select {
+		case <-changes:
+		case <-over.C:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// itsOwn says whether a tool is one that the device itself has told of: those have
+// dots in their names.
+func itsOwn(o *board.Offered) bool { return strings.Contains(o.Tool.Name, ".") }
 
 // noTool says why a device has no such tool. What one can do that has not been awake
 // yet is not known.

@@ -76,7 +76,7 @@ func (c *catalog) offers(owner string) (out []*offer) {
 func (b *Board) View(person, rules string) (*View, error) {
 	s := b.catalog.snapshot(person)
 	if v, ok := s.views.Load(rules); ok {
-		return v.(*View), nil
+		return v.(*viewing).get(s), nil
 	}
 	if s.kept.Load() >= viewsMost {
 		s.views.Clear()
@@ -86,10 +86,23 @@ func (b *Board) View(person, rules string) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := s.view(&r)
-	s.views.Store(rules, v)
-	s.kept.Add(1)
-	return v, nil
+	v, known := s.views.LoadOrStore(rules, &viewing{rules: r})
+	if !known {
+		s.kept.Add(1)
+	}
+	return v.(*viewing).get(s), nil
+}
+
+// viewing is a view that is made once, however many ask for it at the same time.
+type viewing struct {
+	rules Rules
+	once  sync.Once
+	view  *View
+}
+
+func (v *viewing) get(s *snapshot) *View {
+	v.once.Do(func() { v.view = s.view(&v.rules) })
+	return v.view
 }
 
 var printSeed = maphash.MakeSeed()

@@ -273,8 +273,10 @@ type DeviceRef struct {
 // Find lists an owner's devices by number that one of the three fits; an empty owner
 // means everybody's, but not those that nobody owns. It lists 100 at most.
 func (t Devices) Find(ctx context.Context, owner string, ref DeviceRef) ([]Device, error) {
-	return all(ctx, t.db, readDevice, `SELECT `+deviceColumns+` FROM devices WHERE owner IS NOT NULL AND ($1 = '' OR owner = $1)
-		AND (name = $2 AND name <> '' OR number = $3 OR hardware = $4) ORDER BY number LIMIT 100`, owner, ref.Name, ref.Number, ref.Hardware)
+	return all(ctx, t.db, readDevice, `SELECT `+deviceColumns+` FROM devices WHERE number IN (
+			SELECT number FROM devices WHERE name = $2 AND name <> '' UNION SELECT number FROM devices WHERE number = $3
+			UNION SELECT number FROM devices WHERE hardware = $4)
+		AND owner IS NOT NULL AND ($1 = '' OR owner = $1) ORDER BY number LIMIT 100`, owner, ref.Name, ref.Number, ref.Hardware)
 }
 
 // Waiting lists the devices that show a code now, those that have an owner and were

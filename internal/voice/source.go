@@ -323,6 +323,9 @@ func (r *Recorder) Packet(at time.Time, packet []byte) error {
 	return r.w.Write(packet)
 }
 
+// Flush writes what waits, so that whoever reads while it is recorded has all of it.
+func (r *Recorder) Flush() error { return r.w.Flush() }
+
 // Length is how long the recording is.
 func (r *Recorder) Length() time.Duration { return r.w.Length() }
 

@@ -16,8 +16,9 @@ import (
 
 const (
 	// startLead is between telling a board to speak and the first packet: it takes a
-	// board up to 20 ms to follow, and what came before is thrown away then.
-	startLead = 80 * time.Millisecond
+	// board up to 20 ms to follow, and what came before is thrown away then. Datagrams
+	// overtake the message.
+	startLead, startLeadUDP = 80 * time.Millisecond, 140 * time.Millisecond
 	// lateWake is how long packets of the wake word may come after the message that
 	// listening begins, which overtakes datagrams. A microphone needs 120 ms to begin.
 	lateWake = 100 * time.Millisecond
@@ -198,7 +199,7 @@ func (c *Conversation) Speak(ctx context.Context, generation uint64, src pace.So
 		return pace.Stats{}, err
 	}
 	stats, err := c.player.Play(ctx, generation, src, pace.Hooks{
-		Send: c.ch.Audio, Text: c.Show, NotBefore: time.Now().Add(startLead),
+		Send: c.ch.Audio, Text: c.Show, NotBefore: time.Now().Add(c.lead()),
 	})
 	// Whoever was interrupted must hear that it is over, or goes on playing nothing.
 	stopErr := c.stand(false)
@@ -216,6 +217,14 @@ func (c *Conversation) stand(up bool) error {
 	}
 	defer c.setSpeaking(false)
 	return c.tell(&wire.Message{Type: wire.TypeTTS, State: wire.SpeakStop})
+}
+
+// lead is how long after the message that the board is to speak the sound begins.
+func (c *Conversation) lead() time.Duration {
+	if c.via == store.TransportSocket {
+		return startLead
+	}
+	return startLeadUDP
 }
 
 func closeSource(src pace.Source) {

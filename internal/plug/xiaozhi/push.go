@@ -254,10 +254,12 @@ func (b *Board) playIn(ctx context.Context, c *Conversation, a args) (*tool.Resu
 	case err != nil:
 		return nil, soundTrouble(err)
 	}
-	return tool.JSON(map[string]any{
-		"delivered": true, "frames": stats.Frames, "seconds": (time.Duration(stats.Frames) * c.Frame()).Seconds(),
-		"gaps": stats.Gaps, "late": stats.Late,
-	}), nil
+	length := time.Duration(stats.Frames) * c.Frame()
+	res := tool.JSON(map[string]any{
+		"delivered": true, "frames": stats.Frames, "seconds": length.Seconds(), "gaps": stats.Gaps, "late": stats.Late,
+	})
+	res.Content = tool.Text(fmt.Sprintf("Played %.1f s.", length.Seconds())).Content
+	return res, nil
 }
 
 func soundTrouble(err error) error {

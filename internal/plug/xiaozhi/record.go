@@ -156,7 +156,7 @@ func (t *tap) write(ctx context.Context, c *Conversation, rec **voice.Recorder, 
 	}
 }
 
-// rest writes what has come already.
+// rest writes what has come already, so that whoever listens has all of it.
 func (t *tap) rest(rec *voice.Recorder) error {
 	for {
 		select {
@@ -165,7 +165,7 @@ func (t *tap) rest(rec *voice.Recorder) error {
 				return err
 			}
 		default:
-			return nil
+			return rec.Flush()
 		}
 	}
 }

@@ -17,6 +17,10 @@ CREATE TABLE device_outbox (
 CREATE INDEX device_outbox_device ON device_outbox (device, id);
 CREATE INDEX device_outbox_expires ON device_outbox (expires_at);
 
+-- How their owners name devices.
+CREATE INDEX devices_name ON devices (name);
+CREATE INDEX devices_hardware ON devices (hardware);
+
 -- The tools that a device had when it was last awake.
 CREATE TABLE device_tools (
     device  BIGINT PRIMARY KEY REFERENCES devices (number) ON DELETE CASCADE,
