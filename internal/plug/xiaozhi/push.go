@@ -375,7 +375,9 @@ func (b *Board) notify(ctx context.Context, l *line, a args) (*tool.Result, erro
 	if err := l.send(m.Append(nil)); err != nil {
 		return nil, tool.Fail(tool.Lost, "The connection to the board broke.", err)
 	}
-	return tool.JSON(map[string]any{"delivered": true, "notified": true, "seconds": length.Seconds()}), nil
+	res := tool.JSON(map[string]any{"delivered": true, "notified": true, "seconds": length.Seconds()})
+	res.Content = tool.Text(fmt.Sprintf("Delivered. The board fetches and plays it: %.1f s.", length.Seconds())).Content
+	return res, nil
 }
 
 // maxClip bounds a sound that a board fetches, in bytes.
