@@ -141,18 +141,3 @@ func (e *events) next(ctx context.Context) (Heard, error) {
 		}
 	}
 }
-
-// dropSounds forgets the sounds that wait.
-func (e *events) dropSounds() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	rest := e.queue[:0]
-	for _, h := range e.queue {
-		if h.Opus == nil {
-			rest = append(rest, h)
-		} else {
-			e.free = append(e.free, h.Opus)
-		}
-	}
-	e.queue = rest
-}

@@ -3,6 +3,7 @@ package xiaozhi
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"patchbay/internal/plug/xiaozhi/wire"
@@ -45,6 +46,9 @@ type parrot struct {
 	said   spoken
 	manual bool
 	on     bool
+	// speaking says that something is being said back, or answered. What is heard
+	// meanwhile is the board itself.
+	speaking atomic.Bool
 }
 
 // before is how many packets before the beginning of speech are said back too, since
@@ -64,9 +68,20 @@ func (p *parrot) heard(ctx context.Context, h Heard) {
 		}
 	case HeardText:
 		p.on = false
-		_ = p.c.Ask(ctx, h.Text) // the end of the conversation is seen by Next
+		p.speak(func() error { return p.c.Ask(ctx, h.Text) })
 	case HeardAbort:
 		p.forget()
+	}
+}
+
+// speak says something while what is heard goes on to be taken in.
+func (p *parrot) speak(say func() error) {
+	p.speaking.Store(true)
+	if !p.c.board.house.spawn(func() {
+		defer p.speaking.Store(false)
+		_ = say() // the end of the conversation is seen by Next
+	}) {
+		p.speaking.Store(false)
 	}
 }
 
@@ -112,7 +127,7 @@ func (s *spoken) keep(n int) {
 }
 
 func (p *parrot) sound(ctx context.Context, h Heard) {
-	if !p.on || len(p.said.ends) >= maxRepeat {
+	if !p.on || p.speaking.Load() || len(p.said.ends) >= maxRepeat {
 		return
 	}
 	p.said.add(h.Opus)
@@ -149,10 +164,10 @@ func (p *parrot) repeat(ctx context.Context) {
 	if len(packets) == 0 {
 		return
 	}
-	_, _ = c.Speak(ctx, generation, &captioned{Source: voice.Packets(packets), text: sayRepeat.In(c.lang)}) // the end of the conversation is seen by Next
-	if c.realtime() {                                                                                       // it has heard itself
-		c.events.dropSounds()
-	}
+	p.speak(func() error {
+		_, err := c.Speak(ctx, generation, &captioned{Source: voice.Packets(packets), text: sayRepeat.In(c.lang)})
+		return err
+	})
 }
 
 // fitting makes packets of the length that the board plays, as far as that can be done
