@@ -51,7 +51,15 @@ var standsOn = map[string][]string{
 	"plug/mcp/stdio":      {"jsonrpc"},
 	"plug/mcp/upstream":   {"talk", "tool"},
 	"plug/openai":         {"talk", "tool"},
-	"plug/rokid":          {"account", "board", "fetch", "qr", "store", "talk"},
+
+	"plug/openclaw/bot":          {"board", "plug/openclaw/client", "plug/openclaw/wire", "store", "talk"},
+	"plug/openclaw/client":       {"plug/openclaw/wire", "talk"},
+	"plug/openclaw/gateway":      {"account", "board", "bus", "jsonrpc", "plug/openclaw/wire", "seal", "store", "talk", "tool"},
+	"plug/openclaw/openclawtest": {"plug/openclaw/wire"},
+	"plug/openclaw/shim":         {"plug/openclaw/client", "plug/openclaw/wire", "talk", "tool"},
+	"plug/openclaw/sim":          {"plug/openclaw/client", "plug/openclaw/wire"},
+	"plug/openclaw/wire":         {"jsonrpc"},
+	"plug/rokid":                 {"account", "board", "fetch", "qr", "store", "talk"},
 
 	// Only app knows everything.
 	"app": append([]string{"account", "api", "board", "plug", "voice"}, ground...),

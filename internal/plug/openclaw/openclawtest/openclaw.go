@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"testing"
 )
@@ -59,7 +60,7 @@ func (g *RealGateway) mustBeReady(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := (&http.Client{Timeout: Patience}).Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,6 +180,13 @@ func NodeHost(t testing.TB, port int, token string, o HostOptions) *Program {
 	cmd := h.command(t, ctx, "node", "run", "--host", "127.0.0.1", "--port", strconv.Itoa(port), "--display-name", o.Name)
 	cmd.Env = append(cmd.Env, "OPENCLAW_GATEWAY_TOKEN="+token)
 	return run(t, "the node host "+o.Name, cmd)
+}
+
+// LampServer is an MCP server for [HostOptions.Servers]. It has one tool,
+// self.lamp.set, with an argument, on.
+func LampServer(t testing.TB) map[string]any {
+	t.Helper()
+	return map[string]any{"command": node(t), "args": []string{filepath.Join(folder(t), "tools.mjs")}}
 }
 
 // freePort finds a port that nobody listens on. Somebody else might take it before

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/coder/websocket"
 
+	"patchbay/internal/plug/openai/openaitest"
 	"patchbay/internal/plug/openclaw/wire"
 )
 
@@ -21,14 +23,11 @@ type client struct {
 	conn   *websocket.Conn
 	schema *Schema
 	events chan wire.Frame
-	calls  chan call
-	gone   chan struct{} // closed by the reader
-}
+	gone   chan struct{} // everything that came was handed on
+	bye    error         // how the connection ended; to be read after gone
 
-type call struct {
-	id, method string
-	params     []byte
-	answer     chan wire.Frame
+	mu      sync.Mutex
+	waiting map[string]chan wire.Frame
 }
 
 // dial connects, and reads the challenge.
@@ -41,19 +40,14 @@ func dial(t *testing.T, url string, s *Schema) (*client, wire.Challenge) {
 		t.Fatal(err)
 	}
 	conn.SetReadLimit(wire.MaxFrame)
-	c := &client{t: t, ctx: ctx, conn: conn, schema: s, events: make(chan wire.Frame, 100), calls: make(chan call), gone: make(chan struct{})}
-	frames := make(chan wire.Frame, 100)
-	go c.read(frames)
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		c.serve(frames)
-	}()
+	c := &client{
+		t: t, ctx: ctx, conn: conn, schema: s, events: make(chan wire.Frame, 1000), gone: make(chan struct{}), waiting: map[string]chan wire.Frame{},
+	}
+	go c.read()
 	t.Cleanup(func() {
 		conn.Close(websocket.StatusNormalClosure, "")
 		cancel()
 		<-c.gone
-		<-served
 	})
 	ch, err := wire.ParseChallenge(c.await(wire.EventChallenge).Payload)
 	if err != nil {
@@ -62,80 +56,68 @@ func dial(t *testing.T, url string, s *Schema) (*client, wire.Challenge) {
 	return c, ch
 }
 
-func (c *client) read(frames chan<- wire.Frame) {
+func (c *client) read() {
 	defer close(c.gone)
 	for {
 		_, data, err := c.conn.Read(c.ctx)
 		if err != nil {
+			c.bye = err
 			return
 		}
 		f, err := wire.Parse(data)
 		if err != nil {
 			c.t.Errorf("%s: %v", data, err)
-			return
+			continue
 		}
-		select {
-		case frames <- f:
-		case <-c.ctx.Done():
-			return
+		if f.Type == wire.TypeEvent {
+			select {
+			case c.events <- f:
+			default: // nobody is interested any more
+			}
+			continue
 		}
-	}
-}
-
-// serve brings questions and answers together.
-func (c *client) serve(frames <-chan wire.Frame) {
-	waiting := map[string]chan wire.Frame{}
-	for {
-		select {
-		case f := <-frames:
-			if f.Type == wire.TypeEvent {
-				c.events <- f
-			} else if a := waiting[f.ID]; a != nil {
-				delete(waiting, f.ID)
-				a <- f
-			}
-		case q := <-c.calls:
-			waiting[q.id] = q.answer
-			data := wire.AppendRequest(nil, q.id, q.method, q.params)
-			if err := c.schema.Check(c.t, "RequestFrame", data); err != nil {
-				c.t.Errorf("%s: %v", data, err)
-			}
-			if err := c.conn.Write(c.ctx, websocket.MessageText, data); err != nil {
-				c.t.Error(err)
-			}
-		case <-c.gone:
-			return
+		c.mu.Lock()
+		answer := c.waiting[f.ID]
+		delete(c.waiting, f.ID)
+		c.mu.Unlock()
+		if answer != nil {
+			answer <- f
 		}
 	}
 }
 
 // call calls a method and waits for its answer. Definition is what the schema calls
-// its parameters.
+// its parameters; with none, they are not checked.
 func (c *client) call(id, method, definition string, params []byte) wire.Frame {
 	c.t.Helper()
-	if err := c.schema.Check(c.t, definition, params); err != nil {
-		c.t.Errorf("%s: %v", params, err)
+	data := wire.AppendRequest(nil, id, method, params)
+	if definition != "" {
+		if err := c.schema.Check(c.t, definition, params); err != nil {
+			c.t.Errorf("%s: %v", params, err)
+		}
 	}
-	q := call{id, method, params, make(chan wire.Frame, 1)}
-	select {
-	case c.calls <- q:
-	case <-c.gone:
-		c.t.Fatal("the gateway has hung up")
+	if err := c.schema.Check(c.t, "RequestFrame", data); err != nil {
+		c.t.Errorf("%s: %v", data, err)
+	}
+	answer := make(chan wire.Frame, 1)
+	c.mu.Lock()
+	c.waiting[id] = answer
+	c.mu.Unlock()
+	if err := c.conn.Write(c.ctx, websocket.MessageText, data); err != nil {
+		c.t.Fatal(err)
 	}
 	select {
-	case f := <-q.answer:
+	case f := <-answer:
 		return f
 	case <-c.gone:
-		select {
-		case f := <-q.answer: // and then it hung up
-			return f
-		default:
-		}
-		c.t.Fatalf("the gateway has hung up on %s", method)
-	case <-c.ctx.Done():
-		c.t.Fatalf("no answer to %s", method)
 	}
-	return wire.Frame{}
+	select {
+	case f := <-answer: // and then it hung up
+		return f
+	default:
+		c.t.Fatalf("the gateway has hung up on %s: %v", method, c.bye)
+		return wire.Frame{}
+	}
 }
 
 // await waits for an event. Others are ignored.
@@ -319,15 +301,7 @@ func refusals(t *testing.T, g *RealGateway, s *Schema) {
 			wire.NewIdentity().Sign(hello, challenge)
 			spoil(hello)
 			data := encoded(t, hello)
-			q := call{"1", wire.MethodConnect, data, make(chan wire.Frame, 1)}
-			c.calls <- q
-			var theirs *wire.Error
-			select {
-			case f := <-q.answer:
-				theirs = f.Error
-			case <-c.ctx.Done():
-				t.Fatal("no answer")
-			}
+			theirs := c.call("1", wire.MethodConnect, "", data).Error
 			ours, e := wire.ParseConnect(data)
 			if e == nil {
 				e = ours.Verify(challenge.Nonce, time.UnixMilli(challenge.TS))
@@ -342,36 +316,96 @@ func refusals(t *testing.T, g *RealGateway, s *Schema) {
 				t.Errorf("the gateway says %q, we %q", theirs.Message, e.Message)
 			}
 			<-c.gone
-			_, _, err := c.conn.Read(c.ctx)
 			var bye websocket.CloseError
-			if errors.As(err, &bye) && e != nil && int(bye.Code) != e.Close {
-				t.Errorf("closed with %v, not %d", bye, e.Close)
+			if !errors.As(c.bye, &bye) || e != nil && int(bye.Code) != e.Close {
+				t.Errorf("closed with %v, not %d", c.bye, e.Close)
 			}
 		})
 	}
 }
 
-// The real node host gets to a real gateway, and the real command line sees it.
+// The real node host gets to a real gateway, and the real command line sees and calls
+// it; and the gateway answers with the words of a model of ours.
 func TestRealNodeHost(t *testing.T) {
-	g := Gateway(t, Options{})
-	n := NodeHost(t, g.Port, g.Token, HostOptions{Name: "Hall"})
-	n.Await("Node approval pending")
+	model, err := openaitest.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(model.Close)
+	g := Gateway(t, Options{Model: model.URL})
+	n := NodeHost(t, g.Port, g.Token, HostOptions{Name: "Hall", Servers: map[string]any{"demo": LampServer(t)}})
+	n.Await("awaiting operator approval")
 	listed := decoded[wire.NodePairs](t, g.CLI(t, "nodes", "list", "--json"))
 	if len(listed.Pending) != 1 || listed.Pending[0].DisplayName != "Hall" {
 		t.Fatalf("%+v", listed)
 	}
 	g.CLI(t, "nodes", "approve", listed.Pending[0].RequestID)
-	out := g.CLI(t, "nodes", "invoke", "--node", "Hall", "--command", "system.which", "--params", `{"bins":["sh"]}`, "--json")
-	if !strings.Contains(string(out), "/sh") {
-		t.Errorf("%s", out)
+
+	invoke := func(command, params string) string {
+		return string(g.CLI(t, "nodes", "invoke", "--node", "Hall", "--command", command, "--params", params, "--json"))
+	}
+	if out := invoke("system.which", `{"bins":["sh"]}`); !strings.Contains(out, "/sh") {
+		t.Error(out)
+	}
+	if out := invoke(wire.CommandTool, `{"server":"demo","tool":"self.lamp.set","arguments":{"on":true}}`); !strings.Contains(out, "the lamp is on") {
+		t.Error(out)
 	}
 	devices := decoded[wire.DevicePairs](t, g.CLI(t, "devices", "list", "--json"))
 	if len(devices.Paired) != 1 || devices.Paired[0].DeviceID != listed.Pending[0].NodeID {
 		t.Errorf("%+v", devices)
 	}
+	node := decoded[wire.Node](t, g.CLI(t, "nodes", "describe", "--node", "Hall", "--json"))
+	ref := wire.ToolRef{Server: "demo", Tool: "self.lamp.set"}
+	if len(node.PluginTools) != 1 || node.PluginTools[0].Name != wire.NameTools([]wire.ToolRef{ref}).Of(ref) || *node.PluginTools[0].MCP != ref {
+		t.Errorf("%+v", node)
+	}
+
+	t.Run("chat", func(t *testing.T) { chatted(t, g, model) })
+
 	n.Stop()
 	g.Stop()
-	if strings.Contains(g.Log(), "Error:") {
-		t.Logf("%s", g.Log())
+	for _, p := range []*Program{n, g.Program} {
+		select {
+		case <-p.Gone():
+		default:
+			t.Error("a program was stopped and runs")
+		}
+	}
+}
+
+// chatted asks the gateway's agent something, as an operator.
+func chatted(t *testing.T, g *RealGateway, model *openaitest.Server) {
+	c, _ := dial(t, g.URL, LoadSchema(t))
+	hello := &wire.Connect{
+		MinProtocol: wire.Protocol, MaxProtocol: wire.Protocol, Role: wire.RoleOperator, Scopes: []string{wire.ScopeAdmin}, // for NoCommands
+		Client: wire.Client{ID: wire.ClientGateway, Mode: wire.ModeBackend, Version: "1", Platform: "linux"},
+		Caps:   []string{wire.CapSessionScoped}, Auth: &wire.Auth{Token: g.Token},
+	}
+	if f := c.call("1", wire.MethodConnect, "ConnectParams", encoded(t, hello)); f.Error != nil {
+		t.Fatal(f.Error)
+	}
+	const key = "agent:main:kitchen"
+	if f := c.call("2", wire.MethodSubscribe, "SessionsMessagesSubscribeParams", encoded(t, wire.Subscribe{Key: key})); f.Error != nil {
+		t.Fatal(f.Error)
+	}
+	send := wire.ChatSend{SessionKey: key, Message: "/status is what I say", IdempotencyKey: "run-1", QueueMode: wire.QueueInterrupt, NoCommands: true}
+	f := c.call("3", wire.MethodChatSend, "ChatSendParams", encoded(t, send))
+	if f.Error != nil || decoded[wire.Run](t, f.Payload).RunID != "run-1" {
+		t.Fatalf("%+v", f)
+	}
+	for { // the context ends it
+		e, err := wire.ParseChat(c.await(wire.EventChat).Payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Last() {
+			if e.State != wire.ChatFinal || e.Text() != "Hello there." || e.RunID != "run-1" {
+				t.Errorf("%+v: %s", e, e.Text())
+			}
+			break
+		}
+	}
+	if len(model.Requests()) == 0 || !strings.Contains(string(model.Requests()[0].Body), "/status is what I say") {
+		t.Errorf("the model was asked %d times", len(model.Requests()))
 	}
 }

@@ -32,7 +32,8 @@ type ChatSend struct {
 	Deliver        *bool  `json:"deliver,omitempty"`
 	TimeoutMS      int64  `json:"timeoutMs,omitempty"`
 	// NoCommands keeps words that begin with a slash from being carried out as
-	// commands, which nobody means who speaks.
+	// commands, which nobody means who speaks. OpenClaw takes it from operators with
+	// [ScopeAdmin] only, and refuses the whole message of others.
 	NoCommands  bool         `json:"suppressCommandInterpretation,omitempty"`
 	Attachments []Attachment `json:"attachments,omitempty"`
 }

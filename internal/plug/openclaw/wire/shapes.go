@@ -29,7 +29,7 @@ func free(name string) field   { return field{name: name, kind: text} }
 func flag(name string) field   { return field{name: name, kind: truth} }
 func count(name string) field  { return field{name: name, kind: whole} }
 func naming(name string) field { return field{name: name, kind: texts} }
-func any_(name string) field   { return field{name: name} }
+func loose(name string) field  { return field{name: name} }
 
 // upTo bounds the length of a text.
 func (f field) upTo(most int) field {
@@ -60,7 +60,7 @@ func inner(name string, fields ...field) field {
 // member more than its published schema has.
 var requestFrame = &Shape{"", []field{
 	{name: "type", kind: text, required: true, words: []string{TypeRequest}},
-	must("id"), must("method"), any_("params"), free("traceparent").upTo(128), free("expectedProfileId"),
+	must("id"), must("method"), loose("params"), free("traceparent").upTo(128), free("expectedProfileId"),
 }}
 
 // The shapes of what gateways are sent. Of members that no client known here sends,
@@ -72,7 +72,7 @@ var (
 			only("id", ClientIDs...).wanted(), may("displayName"), must("version"), may("buildId").upTo(96),
 			must("platform"), may("deviceFamily"), may("modelIdentifier"), may("timeZone").upTo(64),
 			only("mode", Modes...).wanted(), may("instanceId")).wanted(),
-		naming("caps"), naming("commands"), any_("computerUse"),
+		naming("caps"), naming("commands"), loose("computerUse"),
 		inner("workerRuns",
 			field{name: "bundleHash", kind: text, required: true, least: 64, most: 64, matches: bundleHash}, must("openclawVersion").upTo(128),
 			naming("protocolFeatures").wanted(), count("bundlePrewarm").atLeast(1)),
@@ -84,16 +84,16 @@ var (
 	}}
 
 	ShapeInvoke = &Shape{MethodNodeInvoke, []field{
-		must("nodeId"), must("command"), any_("params"), count("timeoutMs"), must("idempotencyKey"), may("sessionKey"),
+		must("nodeId"), must("command"), loose("params"), count("timeoutMs"), must("idempotencyKey"), may("sessionKey"),
 		free("turnSourceChannel"), free("turnSourceTo"), free("turnSourceAccountId"), {name: "turnSourceThreadId", kind: mark},
 	}}
 	ShapeInvokeResult = &Shape{MethodInvokeResult, []field{
-		must("id"), must("nodeId"), flag("ok").wanted(), any_("payload"), free("payloadJSON"), inner("error", may("code"), may("message")),
+		must("id"), must("nodeId"), flag("ok").wanted(), loose("payload"), free("payloadJSON"), inner("error", may("code"), may("message")),
 	}}
 	ShapeInvokeProgress = &Shape{MethodInvokeProgress, []field{
 		must("invokeId"), must("nodeId"), count("seq").wanted(), free("chunk").upTo(MaxProgress).wanted(),
 	}}
-	ShapeNodeEvent   = &Shape{MethodNodeEvent, []field{must("event"), any_("payload"), free("payloadJSON")}}
+	ShapeNodeEvent   = &Shape{MethodNodeEvent, []field{must("event"), loose("payload"), free("payloadJSON")}}
 	ShapePluginTools = &Shape{MethodPluginTools, []field{
 		{name: "tools", kind: list, required: true, is: &Shape{fields: []field{
 			must("pluginId"), {name: "name", kind: text, required: true, least: 1, most: MaxToolName, matches: toolName},
@@ -120,12 +120,12 @@ var (
 	ShapeDeviceRemove   = &Shape{MethodDeviceRemove, []field{must("deviceId")}}
 
 	ShapeChatSend = &Shape{MethodChatSend, []field{
-		must("sessionKey").upTo(MaxSessionKey), may("agentId"), may("sessionId"), free("message").wanted(), any_("intent"), free("thinking"),
-		any_("fastMode"), count("fastAutoOnSeconds").atLeast(1), only("queueMode", QueueModes...), flag("deliver"),
+		must("sessionKey").upTo(MaxSessionKey), may("agentId"), may("sessionId"), free("message").wanted(), loose("intent"), free("thinking"),
+		loose("fastMode"), count("fastAutoOnSeconds").atLeast(1), only("queueMode", QueueModes...), flag("deliver"),
 		free("originatingChannel"), free("originatingTo"), free("originatingAccountId"), free("originatingThreadId"), may("replyToId"),
-		{name: "attachments", kind: list}, {name: "toolBindings", kind: table}, count("timeoutMs"), any_("systemInputProvenance"),
-		free("systemProvenanceReceipt"), flag("suppressCommandInterpretation"), any_("expectedLeafEntryId"),
-		may("expectedSessionRoutingContract"), any_("expectedPermissionMode"), any_("expectedToolOverrides"), must("idempotencyKey"),
+		{name: "attachments", kind: list}, {name: "toolBindings", kind: table}, count("timeoutMs"), loose("systemInputProvenance"),
+		free("systemProvenanceReceipt"), flag("suppressCommandInterpretation"), loose("expectedLeafEntryId"),
+		may("expectedSessionRoutingContract"), loose("expectedPermissionMode"), loose("expectedToolOverrides"), must("idempotencyKey"),
 	}}
 	ShapeChatAbort = &Shape{MethodChatAbort, []field{
 		must("sessionKey"), may("agentId"), may("runId"), flag("preserveSideRuns"),
