@@ -43,17 +43,8 @@ func routes(d doors) *http.ServeMux {
 	mux.HandleFunc("/api/mcp", d.mcp.ServeLearn)
 	mux.HandleFunc("/api/mcp/sse", d.mcp.ServeLearnSSE)
 	mux.HandleFunc("/api/mcp/messages", d.mcp.ServeLearnMessages)
-	for _, path := range []string{xiaozhi.HomePath, strings.TrimSuffix(xiaozhi.HomePath, "/")} { // boards follow no redirect
-		mux.Handle(path, d.boards.home)
-	}
-	for _, path := range []string{xiaozhi.SocketPath, strings.TrimSuffix(xiaozhi.SocketPath, "/")} {
-		mux.HandleFunc("GET "+path, d.boards.boards.ServeSocket)
-	}
-	mux.HandleFunc("GET "+xiaozhi.FirmwarePath, d.boards.home.ServeFirmware)
-	mux.Handle(xiaozhi.VisionPath, d.boards.photos)
-	if b := d.boards.broker; b != nil {
-		mux.HandleFunc("POST /xiaozhi/mqtt/auth", b.ServeAuth)
-		mux.HandleFunc("POST /xiaozhi/mqtt/acl", b.ServeACL)
+	if d.boards != nil {
+		d.boards.routes(mux)
 	}
 	mux.Handle("/api/v1/", d.api)
 	mux.Handle("/api/v1/learn/", d.learnFiles)
@@ -67,6 +58,22 @@ func routes(d doors) *http.ServeMux {
 		fmt.Fprintf(w, "Patchbay %s is running.\nGlasses ask at /sse/rokid, EyeClaw plugins connect to /cable,\nprograms call tools at /mcp, and learn at /api/mcp.\nVoice boards call home at /xiaozhi/ota/.\n", d.version)
 	})
 	return mux
+}
+
+// routes are where voice boards come to.
+func (v *voiceBoards) routes(mux *http.ServeMux) {
+	for _, path := range []string{xiaozhi.HomePath, strings.TrimSuffix(xiaozhi.HomePath, "/")} { // boards follow no redirect
+		mux.Handle(path, v.home)
+	}
+	for _, path := range []string{xiaozhi.SocketPath, strings.TrimSuffix(xiaozhi.SocketPath, "/")} {
+		mux.HandleFunc("GET "+path, v.boards.ServeSocket)
+	}
+	mux.HandleFunc("GET "+xiaozhi.FirmwarePath, v.home.ServeFirmware)
+	mux.Handle(xiaozhi.VisionPath, v.photos)
+	if b := v.broker; b != nil {
+		mux.HandleFunc("POST /xiaozhi/mqtt/auth", b.ServeAuth)
+		mux.HandleFunc("POST /xiaozhi/mqtt/acl", b.ServeACL)
+	}
 }
 
 // readiness says whether the server can do its work.
