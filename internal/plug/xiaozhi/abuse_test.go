@@ -121,9 +121,9 @@ func (a *attack) sum(name string) (sum float64) {
 // approved makes a device of ada's, with nothing behind it yet.
 func (h *house) approved(mac string) store.Device {
 	h.t.Helper()
-	d, code, err := h.Accounts.DeviceSeen(ctx, store.DeviceCall{Kind: xiaozhi.Kind, Hardware: mac, Client: uuid1, Article: "raw", Version: "2.4.2"})
+	_, code, err := h.Accounts.DeviceSeen(ctx, store.DeviceCall{Kind: xiaozhi.Kind, Hardware: mac, Client: uuid1, Article: "raw", Version: "2.4.2"})
 	must(h.t, err)
-	d, err = h.Accounts.ApproveShown(ctx, account.NewDevice{Person: h.Person.ID, Code: code, Bot: h.bot.Number})
+	d, err := h.Accounts.ApproveShown(ctx, account.NewDevice{Person: h.Person.ID, Code: code, Bot: h.bot.Number})
 	must(h.t, err)
 	return d
 }

@@ -16,18 +16,17 @@ import (
 
 // line is a connection by which messages reach a board.
 type line struct {
-	board   *Board
-	via     string // how it came: store.TransportSocket or TransportMQTT
-	from    netip.AddrPort
-	at      place // where the board found us; zero if that is not known
-	since   time.Time
-	send    func(message []byte) error
-	drop    func(why error) // ends it; does not wait
-	remote  *remote.Client
-	told    time.Time // when the board was told where photos go; with board.mu held
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	session func() string // of the conversation that goes on, for messages
+	board  *Board
+	via    string // how it came: store.TransportSocket or TransportMQTT
+	from   netip.AddrPort
+	at     place // where the board found us; zero if that is not known
+	since  time.Time
+	send   func(message []byte) error
+	drop   func(why error) // ends it; does not wait
+	remote *remote.Client
+	told   time.Time // when the board was told where photos go; with board.mu held
+	ctx    context.Context
+	cancel context.CancelCauseFunc
 }
 
 // newLine makes the connection of a board; attach plugs it in.

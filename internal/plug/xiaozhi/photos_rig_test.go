@@ -32,7 +32,6 @@ type camera struct {
 	*rig
 	photos *xiaozhi.Photos
 	server *httptest.Server
-	guard  *account.Guard
 }
 
 func newCamera(t *testing.T, taken func(context.Context, xiaozhi.Photo) (string, error), change func(*xiaozhi.PhotosOptions)) *camera {

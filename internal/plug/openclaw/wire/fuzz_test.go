@@ -100,9 +100,7 @@ func FuzzConnect(f *testing.F) {
 			t.Errorf("%s became %s: %v", data, mustJSON(c), e)
 		}
 		s := &Surface{Platform: c.Client.Platform, Family: c.Client.DeviceFamily, Caps: c.Caps, Declared: c.Commands}
-		for _, command := range (Policy{}).Declarable(s) {
-			s.Approved = append(s.Approved, command)
-		}
+		s.Approved = append(s.Approved, (Policy{}).Declarable(s)...)
 		for _, command := range c.Commands {
 			_ = Policy{}.Refuse(s, command, c.Scopes)
 		}
