@@ -174,9 +174,9 @@ func TestSimulateManyBoards(t *testing.T) {
 		t.Errorf("meanwhile it said %q", o.stderr)
 	}
 	// One household may not have so many.
-	text := d.ok("simulate", "xiaozhi", "--url", s.URL, "--slack", "20s", "--count", "130", "--ramp", "1000/s", "--for", "0s")
-	if !strings.Contains(text, "boards            130\ncalls home        130") {
-		t.Errorf("as text they are\n%s", text)
+	o = d.do("", "simulate", "xiaozhi", "--url", s.URL, "--slack", "20s", "--count", "130", "--ramp", "1000/s", "--for", "0s")
+	if o.code != 0 || !strings.Contains(o.stdout, "boards            130\ncalls home        130") { // on a slow machine it also says how far it is
+		t.Errorf("as text they are\n%+v", o)
 	}
 }
 

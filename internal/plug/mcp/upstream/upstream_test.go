@@ -133,12 +133,11 @@ func checkProgress(r *rig) {
 		r.t.Errorf("progress: %+v, %v", res, err)
 	}
 	want := []tool.Progress{{Done: 1, Total: 3, Message: "step"}, {Done: 2, Total: 3, Message: "step"}, {Done: 3, Total: 3, Message: "step"}}
-	// A server may answer in one piece, without the words before it.
-	if !slices.Equal(got, want) && len(got) != 0 {
-		r.t.Errorf("progress was %v", got)
+	if strings.Contains(r.t.Name(), "one_piece") { // the words before go another way, and may come too late
+		want = want[:min(len(got), len(want))]
 	}
-	if len(got) == 0 && !strings.Contains(r.t.Name(), "one_piece") {
-		r.t.Error("no progress was told")
+	if !slices.Equal(got, want) {
+		r.t.Errorf("progress was %v", got)
 	}
 }
 
