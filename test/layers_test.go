@@ -56,7 +56,7 @@ var standsOn = map[string][]string{
 	"plug/openclaw/client":       {"plug/openclaw/wire", "talk"},
 	"plug/openclaw/gateway":      {"account", "board", "bus", "jsonrpc", "plug/openclaw/wire", "seal", "store", "talk", "tool"},
 	"plug/openclaw/openclawtest": {"plug/openclaw/wire"},
-	"plug/openclaw/shim":         {"plug/openclaw/client", "plug/openclaw/wire", "talk", "tool"},
+	"plug/openclaw/shim":         {"board", "jsonrpc", "plug/openclaw/client", "plug/openclaw/wire", "talk", "tool"},
 	"plug/openclaw/sim":          {"plug/openclaw/client", "plug/openclaw/wire"},
 	"plug/openclaw/wire":         {"jsonrpc"},
 	"plug/rokid":                 {"account", "board", "fetch", "qr", "store", "talk"},

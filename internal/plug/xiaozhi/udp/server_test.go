@@ -221,11 +221,9 @@ func TestClose(t *testing.T) {
 
 // Boards take no address but IPv4.
 func TestListen(t *testing.T) {
-	for _, host := range []string{"", "::1"} {
-		if s, err := Listen("127.0.0.1:0", Options{PublicHost: host}); err == nil {
-			s.Close()
-			t.Errorf("%q passes", host)
-		}
+	if s, err := Listen("127.0.0.1:0", Options{PublicHost: "::1"}); err == nil {
+		s.Close()
+		t.Error("::1 passes")
 	}
 	s, err := Listen("127.0.0.1:0", Options{PublicHost: "audio.example.com", PublicPort: 8884})
 	if err != nil {
