@@ -1,0 +1,129 @@
+package bot
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"patchbay/internal/board"
+	"patchbay/internal/plug/openclaw/client"
+	"patchbay/internal/plug/openclaw/wire"
+)
+
+// What holds where the settings are silent.
+const (
+	DefaultAgent    = "main"
+	DefaultPrefix   = "patchbay"
+	DefaultDeadline = 2 * time.Minute
+)
+
+const (
+	// maxDeadline is how long a board waits for late answers at most.
+	maxDeadline = 30 * time.Minute
+	// leastDeadline is what the first answer after the start of a gateway takes.
+	leastDeadline = 10 * time.Second
+)
+
+// Settings say which agent answers. Only URL is needed, and mostly Token.
+type Settings struct {
+	// URL is that of the gateway: wss://gateway.example.com, or ws:// for one on
+	// this machine or in a private network.
+	URL string `json:"url"`
+	// Token is the gateway's shared secret, gateway.auth.token in its settings.
+	Token string `json:"token,omitempty" secret:"true"`
+	// Agent is the agent's id. Empty means main.
+	Agent string `json:"agent,omitempty"`
+	// SessionPrefix is what the names of the gateway's conversations with askers
+	// begin with. Two bots with one agent, one prefix and one asker share a
+	// conversation. Empty means patchbay.
+	SessionPrefix string `json:"session_prefix,omitempty"`
+	// Thinking is how much the agent thinks: off, low, medium, high, as far as its
+	// model can. Empty leaves it to the gateway.
+	Thinking string `json:"thinking,omitempty"`
+	// Deadline is how long an answer may take all in all. 0 means 2 min; 30 min are
+	// the most.
+	Deadline board.Duration `json:"deadline,omitempty"`
+	// DeviceIdentity is the key by which the gateway knows us, and the token that it
+	// gave for it. It is made at first use.
+	DeviceIdentity string `json:"device_identity,omitempty" secret:"true"`
+}
+
+// The forms of names that become parts of a conversation's name at the gateway.
+var (
+	agentForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+	prefixForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+	thinkingForm = regexp.MustCompile(`^[a-z]{1,16}$`)
+)
+
+// Validate finds what is wrong with the settings and says what to do about it.
+func (s *Settings) Validate() error {
+	if strings.TrimSpace(s.URL) == "" {
+		return errors.New("url is missing: give the address of the gateway, for example ws://127.0.0.1:18789")
+	}
+	if _, err := client.ParseURL(s.URL); err != nil {
+		return err
+	}
+	switch d := time.Duration(s.Deadline); {
+	case strings.TrimSpace(s.Token) != s.Token:
+		return errors.New("token has a space or a line break at an end; copy it again")
+	case s.Agent != "" && !agentForm.MatchString(s.Agent):
+		return fmt.Errorf("agent is %q; an agent's id has letters, digits, - and _", s.Agent)
+	case s.SessionPrefix != "" && !prefixForm.MatchString(s.SessionPrefix):
+		return fmt.Errorf("session_prefix is %q; use small letters, digits, - and _", s.SessionPrefix)
+	case s.Thinking != "" && !thinkingForm.MatchString(s.Thinking):
+		return fmt.Errorf("thinking is %q; choose off, low, medium or high, or leave it out", s.Thinking)
+	case d != 0 && d < leastDeadline || d > maxDeadline:
+		return fmt.Errorf(`deadline is %s; choose something like "2m", %s to %s`, d, leastDeadline, maxDeadline)
+	}
+	_, err := readDevice(s.DeviceIdentity)
+	return err
+}
+
+func (s *Settings) agent() string  { return orElse(s.Agent, DefaultAgent) }
+func (s *Settings) prefix() string { return orElse(s.SessionPrefix, DefaultPrefix) }
+func (s *Settings) deadline() time.Duration {
+	return orElse(time.Duration(s.Deadline), DefaultDeadline)
+}
+
+func orElse[T comparable](v, otherwise T) T {
+	var none T
+	if v == none {
+		return otherwise
+	}
+	return v
+}
+
+// device is what [Settings].DeviceIdentity holds.
+type device struct {
+	Identity *wire.Identity `json:"device"`
+	Token    string         `json:"token,omitempty"` // that the gateway gave
+}
+
+// readDevice reads what text has written. There is none in an empty text.
+func readDevice(text string) (device, error) {
+	var d device
+	if text == "" {
+		return d, nil
+	}
+	if json.Unmarshal([]byte(text), &d) != nil || d.Identity == nil || d.Identity.ID() == "" {
+		// Not shown: it is a secret.
+		return device{}, errors.New("device_identity is not what was made here; leave it out, and a new one is made")
+	}
+	return d, nil
+}
+
+func (d device) text() (string, error) {
+	b, err := json.Marshal(d)
+	return string(b), err
+}
+
+// id is the device's id, or "".
+func (d device) id() string {
+	if d.Identity == nil {
+		return ""
+	}
+	return d.Identity.ID()
+}

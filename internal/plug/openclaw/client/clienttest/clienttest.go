@@ -1,0 +1,335 @@
+// Package clienttest is a gateway that tests of clients tell what to say. It checks
+// who comes as OpenClaw does, and everything else is the test's.
+package clienttest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"patchbay/internal/plug/openclaw/wire"
+)
+
+// Token is the gateway's shared secret.
+const Token = "token-of-a-test"
+
+// Patience is how long a test waits for what has to happen.
+const Patience = 20 * time.Second
+
+// Options say how a gateway behaves. The zero Options let everybody with the token
+// in.
+type Options struct {
+	// Admit decides about a client whose signature is good; nil error: it is let in.
+	// Nil: by the token.
+	Admit func(*wire.Connect) *wire.Error
+	// Hello changes the greeting.
+	Hello func(*wire.Hello)
+	// Policy is put over the greeting's policy.
+	Policy string
+	// Tick is how often ticks come, and are promised; 0: every 30 s. Mute: they are
+	// promised, and do not come.
+	Tick time.Duration
+	Mute bool
+	// Raw, if not nil, has a connection to itself before anything was said.
+	Raw func(*websocket.Conn)
+	// Status answers with an HTTP status instead.
+	Status int
+}
+
+// Gateway is such a gateway.
+type Gateway struct {
+	URL string
+
+	t     testing.TB
+	opt   Options
+	http  *httptest.Server
+	peers chan *Peer
+	work  sync.WaitGroup
+
+	mu       sync.Mutex
+	attempts []wire.Connect
+	open     []*websocket.Conn
+	over     bool
+}
+
+// Start starts a gateway that ends with the test.
+func Start(t testing.TB, o Options) *Gateway {
+	t.Helper()
+	g := &Gateway{t: t, opt: o, peers: make(chan *Peer, 100)}
+	g.http = httptest.NewServer(http.HandlerFunc(g.serve))
+	g.URL = "ws" + strings.TrimPrefix(g.http.URL, "http")
+	t.Cleanup(func() {
+		g.http.Close()
+		g.mu.Lock()
+		g.over = true
+		for _, ws := range g.open {
+			_ = ws.CloseNow()
+		}
+		g.mu.Unlock()
+		g.work.Wait()
+	})
+	return g
+}
+
+// Attempts are what clients have said about themselves so far.
+func (g *Gateway) Attempts() []wire.Connect {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return append([]wire.Connect{}, g.attempts...)
+}
+
+// Peer waits for the next client that was let in.
+func (g *Gateway) Peer() *Peer {
+	g.t.Helper()
+	select {
+	case p := <-g.peers:
+		return p
+	case <-time.After(Patience):
+		g.t.Fatal("no client came")
+		return nil
+	}
+}
+
+func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
+	if g.opt.Status != 0 {
+		http.Error(w, "no", g.opt.Status)
+		return
+	}
+	ws, err := websocket.Accept(w, r, nil)
+	if err != nil {
+		return
+	}
+	g.work.Add(1)
+	defer g.work.Done()
+	defer ws.CloseNow()
+	g.mu.Lock()
+	g.open = append(g.open, ws)
+	over := g.over
+	g.mu.Unlock()
+	if over {
+		return
+	}
+	if g.opt.Raw != nil {
+		g.opt.Raw(ws)
+		return
+	}
+	ws.SetReadLimit(wire.MaxFrame)
+	p := &Peer{t: g.t, ws: ws, requests: make(chan wire.Request, 100), gone: make(chan struct{})}
+	if !g.admit(r.Context(), p) {
+		return
+	}
+	defer close(p.gone)
+	g.peers <- p
+	stop := make(chan struct{})
+	defer close(stop)
+	if g.opt.Tick > 0 && !g.opt.Mute {
+		g.work.Go(func() { p.tick(g.opt.Tick, stop) })
+	}
+	for {
+		_, data, err := ws.Read(context.Background())
+		if err != nil {
+			p.bye = err
+			return
+		}
+		req, err := wire.ParseRequest(data)
+		if err != nil {
+			g.t.Errorf("the client says %s: %v", data, err)
+			return
+		}
+		p.requests <- req
+	}
+}
+
+// admit is the handshake.
+func (g *Gateway) admit(ctx context.Context, p *Peer) bool {
+	const nonce = "11111111-2222-3333-4444-555555555555"
+	p.write(wire.AppendChallenge(nil, nonce, time.Now()))
+	_, data, err := p.ws.Read(ctx)
+	if err != nil {
+		return false
+	}
+	req, err := wire.ParseRequest(data)
+	if err != nil || req.Method != wire.MethodConnect {
+		g.t.Errorf("the client begins with %s: %v", data, err)
+		return false
+	}
+	c, e := wire.ParseConnect(req.Params)
+	if e == nil {
+		g.mu.Lock()
+		g.attempts = append(g.attempts, *c)
+		g.mu.Unlock()
+		if c.Device != nil {
+			e = c.Verify(nonce, time.Now())
+		}
+	}
+	switch {
+	case e != nil:
+	case g.opt.Admit != nil:
+		e = g.opt.Admit(c)
+	case c.Credential() != Token:
+		e = wire.TokenMismatch(c.Device != nil)
+	}
+	if e != nil {
+		p.Fail(req, e)
+		_ = p.ws.Close(websocket.StatusCode(e.Close), e.Reason())
+		return false
+	}
+	p.Connect = c
+	p.Answer(req, g.hello(c))
+	return true
+}
+
+func (g *Gateway) hello(c *wire.Connect) json.RawMessage {
+	h := wire.Hello{Server: wire.Server{Version: "2026.9.6", ConnID: "1"}, Auth: wire.Granted{Role: c.Role, Scopes: c.Scopes}}
+	if g.opt.Tick > 0 {
+		h.Policy = wire.Limits{MaxPayload: wire.MaxFrame, MaxBuffered: wire.MaxBuffered, TickIntervalMS: g.opt.Tick.Milliseconds()}
+	}
+	if g.opt.Hello != nil {
+		g.opt.Hello(&h)
+	}
+	if g.opt.Policy == "" {
+		return h.JSON()
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(h.JSON(), &all); err != nil {
+		g.t.Error(err)
+	}
+	all["policy"] = json.RawMessage(g.opt.Policy)
+	data, _ := json.Marshal(all) // of JSON
+	return data
+}
+
+// Peer is a client that was let in.
+type Peer struct {
+	Connect *wire.Connect
+
+	t        testing.TB
+	ws       *websocket.Conn
+	requests chan wire.Request
+	gone     chan struct{}
+	bye      error
+
+	mu sync.Mutex
+}
+
+// Next waits for the next request, which must be of the given method.
+func (p *Peer) Next(method string) wire.Request {
+	p.t.Helper()
+	r := p.Any()
+	if r.Method != method {
+		p.t.Fatalf("the client calls %s %s, not %s", r.Method, r.Params, method)
+	}
+	return r
+}
+
+// Any waits for the next request.
+func (p *Peer) Any() wire.Request {
+	p.t.Helper()
+	select {
+	case r := <-p.requests:
+		return r
+	case <-p.gone:
+		p.t.Fatalf("the client has hung up: %v", p.bye)
+	case <-time.After(Patience):
+		p.t.Fatal("the client calls nothing")
+	}
+	return wire.Request{}
+}
+
+// Quiet says whether no request has come that was not asked for with Next.
+func (p *Peer) Quiet() bool { return len(p.requests) == 0 }
+
+// Params decodes the parameters of a request.
+func Params[T any](t testing.TB, r wire.Request) T {
+	t.Helper()
+	var v T
+	if err := json.Unmarshal(r.Params, &v); err != nil {
+		t.Fatalf("%s: %v", r.Params, err)
+	}
+	return v
+}
+
+// Answer answers a request; the payload is JSON if it is a json.RawMessage, and
+// encoded otherwise.
+func (p *Peer) Answer(r wire.Request, payload any) {
+	p.write(wire.AppendResult(nil, r.ID, p.encode(payload)))
+}
+
+// Fail refuses a request.
+func (p *Peer) Fail(r wire.Request, e *wire.Error) { p.write(wire.AppendFailure(nil, r.ID, e)) }
+
+// Tell sends an event.
+func (p *Peer) Tell(event string, payload any) {
+	p.write(wire.AppendEvent(nil, event, p.encode(payload), 0))
+}
+
+// Say sends anything.
+func (p *Peer) Say(frame string) { p.write([]byte(frame)) }
+
+func (p *Peer) encode(v any) []byte {
+	if raw, ok := v.(json.RawMessage); ok {
+		return raw
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		p.t.Error(err)
+	}
+	return data
+}
+
+func (p *Peer) write(frame []byte) {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = p.ws.Write(ctx, websocket.MessageText, frame) // if the client has gone, the test sees that elsewhere
+}
+
+func (p *Peer) tick(every time.Duration, stop chan struct{}) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			p.Tell(wire.EventTick, json.RawMessage(`{"ts":1}`))
+		case <-stop:
+			return
+		}
+	}
+}
+
+// Close closes the connection as a gateway does.
+func (p *Peer) Close(code int, reason string) {
+	_ = p.ws.Close(websocket.StatusCode(code), reason)
+	<-p.gone
+}
+
+// Drop cuts the connection.
+func (p *Peer) Drop() {
+	_ = p.ws.CloseNow()
+	<-p.gone
+}
+
+// Bye waits until the client has hung up and returns the code of its close frame,
+// or -1.
+func (p *Peer) Bye() int {
+	p.t.Helper()
+	select {
+	case <-p.gone:
+	case <-time.After(Patience):
+		p.t.Fatal("the client did not hang up")
+	}
+	var e websocket.CloseError
+	if errors.As(p.bye, &e) {
+		return int(e.Code)
+	}
+	return -1
+}

@@ -1,0 +1,257 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"patchbay/internal/plug/openclaw/wire"
+)
+
+const (
+	// connectLimit is how long it may take from the first packet to the greeting. A
+	// gateway that is given wrong tokens answers more slowly, by 5 seconds at most.
+	connectLimit = 20 * time.Second
+	// dialLimit is how long the TCP connection may take.
+	dialLimit = 10 * time.Second
+	// maxBefore is how many frames may come before the one that is waited for: no
+	// gateway sends any.
+	maxBefore = 16
+	// connectID is the id of the first request.
+	connectID = "connect"
+)
+
+// ParseURL checks the address of a gateway and returns it as [Options] need it.
+// ws:// is only good where nobody else listens: on this machine and in private
+// networks.
+func ParseURL(raw string) (string, error) {
+	u, err := url.Parse(strings.TrimSpace(raw))
+	if err != nil || u.Host == "" || u.Opaque != "" {
+		// Not shown: what cannot be parsed may hold a token.
+		return "", errors.New("url is no address of a gateway; it looks like wss://gateway.example.com or ws://127.0.0.1:18789")
+	}
+	switch u.Scheme {
+	case "https":
+		u.Scheme = "wss"
+	case "http":
+		u.Scheme = "ws"
+	case "ws", "wss":
+	default:
+		return "", errors.New("url begins with wss://, or with ws:// for a gateway nearby")
+	}
+	if u.User != nil {
+		return "", errors.New("url holds a user name or password; the gateway's token is a setting of its own")
+	}
+	if u.Scheme == "ws" && !nearby(u.Hostname()) {
+		return "", fmt.Errorf("url is ws://, which everybody on the way to %s can read; use wss://", u.Hostname())
+	}
+	u.Fragment, u.RawFragment = "", ""
+	return u.String(), nil
+}
+
+// nearby says whether a host is one to which OpenClaw's own clients talk without
+// encryption.
+func nearby(host string) bool {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if ip, err := netip.ParseAddr(host); err == nil {
+		ip = ip.Unmap()
+		return ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast()
+	}
+	return host == "localhost" || strings.HasSuffix(host, ".local") || strings.HasSuffix(host, ".ts.net")
+}
+
+// trusted says whether the gateway is on this machine, or proves by TLS who it is: then
+// a token of ours gets to nobody else.
+func (o *Options) trusted() bool {
+	u, err := url.Parse(o.URL)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Scheme == "wss" || u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// Connect makes a connection. The error is a [*Trouble], or that of ctx.
+func Connect(ctx context.Context, o *Options) (*Conn, error) {
+	own := ""
+	if o.Load != nil {
+		var err error
+		if own, err = o.Load(ctx); err != nil {
+			return nil, trouble(Broken, sayBroken, fmt.Errorf("the device's token: %w", err))
+		}
+	}
+	c, err := o.attempt(ctx, own, o.Token == "")
+	var refused *wire.Error
+	if errors.As(err, &refused) && refused.Next() == wire.NextRetryDeviceToken && own != "" && o.Token != "" && o.trusted() {
+		// The gateway's token was changed, but the device is still good.
+		c, err = o.attempt(ctx, own, true)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, asTrouble(err)
+	}
+	if given := c.hello.Auth.DeviceToken; o.Save != nil && given != "" && given != own {
+		if err := o.Save(ctx, given); err != nil {
+			o.log().WarnContext(ctx, "openclaw: the device's token was not kept", "error", err)
+		}
+	}
+	c.start()
+	return c, nil
+}
+
+// attempt tries to connect once.
+func (o *Options) attempt(ctx context.Context, own string, useOwn bool) (*Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectLimit)
+	defer cancel()
+	ws, err := o.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ws.SetReadLimit(wire.MaxFrame)
+	hello, err := o.shake(ctx, ws, own, useOwn)
+	if err != nil {
+		ws.CloseNow()
+		return nil, err
+	}
+	c := &Conn{opt: o, ws: ws, hello: hello, since: time.Now(), gone: make(chan struct{}), waiting: map[string]chan wire.Frame{}}
+	c.ctx, c.end = context.WithCancelCause(context.Background())
+	return c, nil
+}
+
+// dial opens the WebSocket.
+func (o *Options) dial(ctx context.Context) (*websocket.Conn, error) {
+	dial := o.Dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: dialLimit}).DialContext
+	}
+	// The transport ends with the handshake; the connection is the WebSocket's then.
+	transport := &http.Transport{
+		DialContext: dial, TLSHandshakeTimeout: dialLimit, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10,
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+	}
+	client := &http.Client{
+		Transport: transport, Timeout: connectLimit,
+		// A redirect would carry the token to somebody else.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	ws, res, err := websocket.Dial(ctx, o.URL, &websocket.DialOptions{HTTPClient: client, CompressionMode: websocket.CompressionDisabled})
+	if err != nil && res != nil && res.StatusCode != http.StatusSwitchingProtocols {
+		return nil, &statusError{res.StatusCode}
+	}
+	return ws, err
+}
+
+// statusError is an answer that is no WebSocket.
+type statusError struct{ status int }
+
+func (e *statusError) Error() string {
+	return fmt.Sprintf("status %d %s instead of a WebSocket", e.status, http.StatusText(e.status))
+}
+
+// shake is the handshake.
+func (o *Options) shake(ctx context.Context, ws *websocket.Conn, own string, useOwn bool) (Hello, error) {
+	f, err := await(ctx, ws, func(f wire.Frame) bool { return f.Event == wire.EventChallenge })
+	if err != nil {
+		return Hello{}, err
+	}
+	challenge, err := wire.ParseChallenge(f.Payload)
+	if err != nil {
+		return Hello{}, err
+	}
+	request, err := json.Marshal(o.introduce(challenge, own, useOwn))
+	if err != nil {
+		return Hello{}, err
+	}
+	if err := ws.Write(ctx, websocket.MessageText, wire.AppendRequest(nil, connectID, wire.MethodConnect, request)); err != nil {
+		return Hello{}, err
+	}
+	if f, err = await(ctx, ws, func(f wire.Frame) bool { return f.ID == connectID }); err != nil {
+		return Hello{}, err
+	}
+	if f.Error != nil {
+		return Hello{}, f.Error
+	}
+	hello, err := parseHello(f.Payload)
+	if err == nil {
+		err = o.granted(&hello)
+	}
+	return hello, err
+}
+
+// introduce is what the client says about itself.
+func (o *Options) introduce(challenge wire.Challenge, own string, useOwn bool) *wire.Connect {
+	c := o.Connect
+	c.MinProtocol, c.MaxProtocol = wire.Protocol, wire.Protocol
+	switch {
+	case useOwn && own != "":
+		c.Auth = &wire.Auth{Token: own, DeviceToken: own}
+	case o.Token != "":
+		c.Auth = &wire.Auth{Token: o.Token}
+	}
+	if o.Identity != nil {
+		o.Identity.Sign(&c, challenge)
+	}
+	return &c
+}
+
+// await reads until a frame comes that is wanted.
+func await(ctx context.Context, ws *websocket.Conn, wanted func(wire.Frame) bool) (wire.Frame, error) {
+	for range maxBefore {
+		_, data, err := ws.Read(ctx)
+		if err != nil {
+			return wire.Frame{}, err
+		}
+		f, err := wire.Parse(data)
+		if err != nil {
+			return wire.Frame{}, err
+		}
+		if wanted(f) {
+			return f, nil
+		}
+	}
+	return wire.Frame{}, wire.ErrFrame
+}
+
+func parseHello(payload []byte) (Hello, error) {
+	h, err := wire.ParseHello(payload)
+	if err != nil {
+		return Hello{}, err
+	}
+	var more struct {
+		Policy struct {
+			Attachments struct {
+				Most  int64 `json:"maxBytes"`
+				Image int64 `json:"maxImageBytes"`
+			} `json:"attachments"`
+		} `json:"policy"`
+	}
+	_ = json.Unmarshal(payload, &more) // then it does not say
+	a := more.Policy.Attachments
+	return Hello{h, max(0, a.Most), max(0, a.Image)}, nil
+}
+
+// granted says whether the gateway lets the client do what it is here for. Gateways
+// accept operators without a device and then let them do nothing.
+func (o *Options) granted(h *Hello) error {
+	if h.Auth.Scopes == nil {
+		return nil // it does not say
+	}
+	i := slices.IndexFunc(o.Connect.Scopes, func(s string) bool { return !wire.HasScope(h.Auth.Scopes, s) })
+	if i < 0 {
+		return nil
+	}
+	return trouble(Scopes, say(sayScopes, o.Connect.Scopes[i]), nil)
+}

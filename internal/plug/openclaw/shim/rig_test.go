@@ -1,0 +1,233 @@
+package shim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"patchbay/internal/board"
+	"patchbay/internal/plug/openclaw/client/clienttest"
+	"patchbay/internal/plug/openclaw/wire"
+	"patchbay/internal/tool"
+)
+
+// brisk are timings for tests. What happens every so often does not happen.
+var brisk = timings{coalesce: 20 * time.Millisecond, again: 20 * time.Millisecond, ask: time.Hour, stats: time.Hour, notice: time.Hour}
+
+// house is a Source, and keeps what is to be kept.
+type house struct {
+	calls  chan Call
+	answer func(context.Context, Call) (*tool.Result, error) // nil: "done"
+
+	mu       sync.Mutex
+	devices  []Device
+	fails    error // of Devices
+	watchers map[chan struct{}]bool
+	ears     map[chan board.Notice]bool
+	kept     map[string]Kept
+	keeps    error // of Save
+}
+
+func newHouse(devices ...Device) *house {
+	return &house{
+		calls: make(chan Call, 200), devices: devices, watchers: map[chan struct{}]bool{}, ears: map[chan board.Notice]bool{}, kept: map[string]Kept{},
+	}
+}
+
+func (h *house) Devices(Spec) ([]Device, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.devices), h.fails
+}
+
+func (h *house) Watch() (<-chan struct{}, func()) {
+	ch := make(chan struct{}, 1)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.watchers[ch] = true
+	return ch, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.watchers, ch)
+	}
+}
+
+func (h *house) Notices(string) (<-chan board.Notice, func()) {
+	ch := make(chan board.Notice, 100)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ears[ch] = true
+	return ch, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.ears, ch)
+	}
+}
+
+func (h *house) Call(ctx context.Context, _ Spec, c Call) (*tool.Result, error) {
+	h.calls <- c
+	if h.answer != nil {
+		return h.answer(ctx, c)
+	}
+	return tool.Text("done"), nil
+}
+
+// change changes the devices, and tells that.
+func (h *house) change(f func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f()
+	for ch := range h.watchers {
+		nudge(ch)
+	}
+}
+
+func (h *house) tell(n board.Notice) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for ch := range h.ears {
+		ch <- n
+	}
+}
+
+func (h *house) load(_ context.Context, spec, device string) (Kept, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.kept[spec+"/"+device], nil
+}
+
+func (h *house) save(_ context.Context, spec, device string, k Kept) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.keeps == nil {
+		h.kept[spec+"/"+device] = k
+	}
+	return h.keeps
+}
+
+func (h *house) held(key string) Kept {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.kept[key]
+}
+
+const volume = "self.audio_speaker.set_volume"
+
+// speaker is a voice board with a tool of its own, and two that are nobody's business.
+func speaker(id int) Device {
+	return Device{
+		ID: fmt.Sprint("board:", id), Slug: fmt.Sprint("speaker-", id), Title: fmt.Sprint("Speaker ", id), Audio: true,
+		Tools: []tool.Tool{
+			{Name: volume, Description: "Sets the volume.", Input: json.RawMessage(`{"type":"object","properties":{"volume":{"type":"integer"}},"required":["volume"]}`)},
+			{Name: "reboot", Description: "Restarts it.", Input: json.RawMessage(`{"type":"object"}`), Dangerous: true},
+			{Name: "audio", Description: "Audio.", Input: json.RawMessage(`{"type":"object"}`), For: "user"},
+		},
+	}
+}
+
+func lamp() Device {
+	return Device{ID: "glasses:1", Slug: "lamp", Title: "Lamp", Tools: []tool.Tool{{Name: "light", Description: "Turns it on.", Input: json.RawMessage(`{"type":"object"}`)}}}
+}
+
+// newManager makes a manager that ends with the test.
+func newManager(t testing.TB, h *house, change func(*Options)) *Manager {
+	t.Helper()
+	o := Options{Source: h, Load: h.load, Save: h.save, Version: "1.2.3", Registerer: prometheus.NewRegistry(), times: brisk}
+	if change != nil {
+		change(&o)
+	}
+	m := New(o)
+	t.Cleanup(m.Close)
+	return m
+}
+
+// spec is a gateway of a test.
+func spec(g *clienttest.Gateway) Spec {
+	return Spec{ID: "gw:1", URL: g.URL, Token: clienttest.Token, Owner: "p1", Version: 1}
+}
+
+// await waits until a node is as wanted. In mode One the device is "".
+func await(t testing.TB, m *Manager, device string, want State) Status {
+	t.Helper()
+	return awaitStatus(t, m, device, string(want), func(st Status) bool { return st.State == want })
+}
+
+func awaitStatus(t testing.TB, m *Manager, device, what string, good func(Status) bool) Status {
+	t.Helper()
+	return awaitWithin(t, clienttest.Patience, m, device, what, good)
+}
+
+func awaitWithin(t testing.TB, limit time.Duration, m *Manager, device, what string, good func(Status) bool) Status {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		list, _ := m.Status("gw:1")
+		i := slices.IndexFunc(list, func(s Status) bool { return s.Device == device })
+		if i >= 0 && good(list[i]) {
+			return list[i]
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			t.Fatalf("%q is not %s: %+v", device, what, list)
+		}
+	}
+}
+
+// approve lets a node through that has just connected: it asks whether it is
+// approved, and publishes its tools, which are returned.
+func approve(t testing.TB, p *clienttest.Peer) wire.PluginTools {
+	t.Helper()
+	p.Answer(p.Next(wire.MethodRunnerInventory), json.RawMessage(`{"nodeId":"x"}`))
+	return publishes(t, p)
+}
+
+// publishes takes all the tools of a node.
+func publishes(t testing.TB, p *clienttest.Peer) wire.PluginTools {
+	t.Helper()
+	r := p.Next(wire.MethodPluginTools)
+	tools, e := wire.ParsePluginTools(r.Params)
+	if e != nil {
+		t.Fatalf("%s: %v", r.Params, e)
+	}
+	p.Answer(r, tools)
+	return tools
+}
+
+// invoke calls a command of a node and returns what it answers.
+func invoke(t testing.TB, p *clienttest.Peer, id, command, params string) wire.InvokeResult {
+	t.Helper()
+	dispatch(p, id, command, params)
+	return resulting(t, p)
+}
+
+func dispatch(p *clienttest.Peer, id, command, params string) {
+	r := wire.InvokeRequest{ID: id, NodeID: p.Connect.Device.ID, Command: command, Timeout: 30 * time.Second, IdempotencyKey: "k"}
+	if params != "" {
+		r.Params = json.RawMessage(params)
+	}
+	p.Tell(wire.EventInvoke, json.RawMessage(r.Append(nil)))
+}
+
+func resulting(t testing.TB, p *clienttest.Peer) wire.InvokeResult {
+	t.Helper()
+	r := p.Next(wire.MethodInvokeResult)
+	result, e := wire.ParseInvokeResult(r.Params)
+	if e != nil {
+		t.Fatalf("%s: %v", r.Params, e)
+	}
+	p.Answer(r, json.RawMessage(`{"ok":true}`))
+	return result
+}
+
+var errTest = errors.New("it is broken")
