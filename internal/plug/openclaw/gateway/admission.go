@@ -1,0 +1,194 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"patchbay/internal/account"
+	"patchbay/internal/plug/openclaw/wire"
+	"patchbay/internal/store"
+)
+
+// admit decides whether a client is let in, and as what. The error is what it is
+// told.
+func (c *conn) admit(ctx context.Context, p *wire.Connect, nonce string) *wire.Error {
+	c.client = p.Client.Complete()
+	switch {
+	case p.Device != nil:
+		if e := p.Verify(nonce, time.Now()); e != nil {
+			return e
+		}
+	case p.Role == wire.RoleNode || p.Credential() == "" && (p.Auth == nil || p.Auth.Password == ""):
+		return wire.IdentityRequired
+	}
+	l, e := c.proof(ctx, p)
+	if e != nil {
+		return e
+	}
+	c.g.slow.forgive(c.address)
+	c.person, c.asked, c.keyHash = l.person, p.Scopes, l.hash
+	c.scopes = granted(p, l.may)
+	c.admin = slices.Contains(c.scopes, wire.ScopeAdmin)
+	c.scoped = slices.Contains(p.Caps, wire.CapSessionScoped)
+	own, nodes, err := rulesOf(l.key)
+	if err != nil {
+		return c.trouble(err)
+	}
+	c.access, c.nodeView = callerOf(l.person, l.key.ID, l.key.Bot, p.Client, own), nodes
+	if p.Device != nil {
+		if e := c.pair(ctx, p, &l); e != nil {
+			return e
+		}
+		c.device = p.Device.ID
+		if l.key.ID == "" {
+			c.secret = l.peer.SecretVersion
+		}
+		if e := c.enroll(ctx, p, &l); e != nil {
+			return e
+		}
+	}
+	c.role = p.Role
+	return nil
+}
+
+// pair sees to it that a device is paired with the person whose key it shows, or asks
+// that person.
+func (c *conn) pair(ctx context.Context, p *wire.Connect, l *login) *wire.Error {
+	g := c.g
+	peer, err := g.Store.Peers.ByID(ctx, p.Device.ID)
+	known := err == nil
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return c.trouble(err)
+	}
+	if known && peer.Owner != l.person.ID {
+		return occupied
+	}
+	why := ""
+	switch {
+	case !known:
+		why = wire.PairNew
+	case !slices.Contains(peer.Roles, p.Role):
+		why = wire.PairRole
+	case p.Role == wire.RoleOperator && !account.Covers(peer.Scopes, c.scopes):
+		why = wire.PairScopes
+	case changed(peer.Platform, c.client.Platform) || changed(peer.Family, c.client.DeviceFamily):
+		why = wire.PairMetadata
+	default:
+		l.peer = peer
+		return nil
+	}
+	r, made, err := g.Store.Peers.Request(ctx, store.PeerRequest{
+		ID: uuid.NewString(), Kind: store.RequestDevice, Peer: p.Device.ID, Owner: l.person.ID, Address: c.address.String(), Ask: c.asks(p), Refreshed: time.Now(),
+	})
+	switch {
+	case errors.Is(err, store.ErrOccupied):
+		return occupied
+	case err != nil:
+		return c.trouble(err)
+	}
+	if c.local && g.AutoApproveLocal && l.key.ID != "" {
+		l.peer, _, err = g.Store.Peers.Approve(ctx, store.PeerDecision{ID: r.ID, Owner: r.Owner, Via: store.ViaSilent, At: time.Now()})
+		switch {
+		case errors.Is(err, store.ErrFull):
+			return tooMany
+		case err != nil:
+			return c.trouble(err)
+		}
+		g.metrics.pairings.WithLabelValues(store.RequestDevice, "silent").Inc()
+		g.resolved(r, wire.DecisionApproved)
+		return nil
+	}
+	if made {
+		g.metrics.pairings.WithLabelValues(store.RequestDevice, "requested").Inc()
+		g.tell(told{Owner: r.Owner, Scope: wire.ScopePairing, Event: wire.EventDeviceRequested, Payload: encoded(deviceRequest(r, known))})
+	}
+	return wire.PairingRequired(why, r.ID, p.Device.ID, p.Role, true)
+}
+
+var (
+	// occupied is told a device that somebody else has paired.
+	occupied = &wire.Error{
+		Code: wire.NotPaired, Message: "device is paired with another person of this gateway; that person has to remove it first", Close: wire.ClosePolicy,
+		Details: []byte(`{"code":"AUTH_UNAUTHORIZED","reason":"paired-with-another-person"}`),
+	}
+	// tooMany is told a device of somebody who has paired too many.
+	tooMany = &wire.Error{Code: wire.Unavailable, Message: "too many devices are paired already; remove some", Close: wire.ClosePolicy}
+)
+
+// changed says whether a device is another kind of machine than the one that was
+// approved.
+func changed(was, is string) bool {
+	return was != "" && !strings.EqualFold(strings.TrimSpace(was), strings.TrimSpace(is))
+}
+
+// asks is what a client wants, and says of itself.
+func (c *conn) asks(p *wire.Connect) store.PeerAsk {
+	return store.PeerAsk{
+		PublicKey: p.Device.PublicKey, Name: nameOf(c.client), Platform: c.client.Platform, Family: c.client.DeviceFamily, ClientID: c.client.ID,
+		ClientMode: c.client.Mode, Version: c.client.Version, Roles: []string{p.Role}, Scopes: c.scopes,
+	}
+}
+
+// maxName bounds the name of a device, in characters, as accounts do.
+const maxName = 60
+
+// nameOf is what a device calls itself, made fit for lists.
+func nameOf(c wire.Client) string {
+	name := strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return -1
+		}
+		return r
+	}, strings.TrimSpace(c.DisplayName))
+	if r := []rune(name); len(r) > maxName {
+		name = string(r[:maxName])
+	}
+	return name
+}
+
+// enroll notes that a paired device is here, and of a node, what it can do.
+func (c *conn) enroll(ctx context.Context, p *wire.Connect, l *login) *wire.Error {
+	peers := c.g.Store.Peers
+	at := store.PeerConnect{
+		ID: p.Device.ID, ClientID: c.client.ID, ClientMode: c.client.Mode, Version: c.client.Version, Address: c.address.String(), PathEnv: p.PathEnv, At: time.Now(),
+	}
+	if len(p.Permissions) > 0 {
+		at.Permissions = encoded(p.Permissions)
+	}
+	if err := peers.Connected(ctx, at); err != nil {
+		return c.trouble(err)
+	}
+	if p.Role != wire.RoleNode {
+		return nil
+	}
+	n := newNode(c, p, l.peer)
+	if err := n.declare(ctx); err != nil {
+		return c.trouble(err)
+	}
+	c.node = n
+	return nil
+}
+
+// token is with what a paired device may connect the next time, and since when, in
+// Unix milliseconds. Operators whose key is bound by rules get none: it would be bound
+// by nothing.
+func (c *conn) token(ctx context.Context) (string, int64) {
+	if c.device == "" || c.role == wire.RoleOperator && (c.access.Only != 0 || c.keyHash != "" && c.access.Rules != peoples) {
+		return "", 0
+	}
+	peer, err := c.g.Store.Peers.ByID(ctx, c.device)
+	if err == nil {
+		var token string
+		var kept store.PeerToken
+		if token, kept, err = c.g.Accounts.PeerToken(ctx, peer, c.role, c.scopes); err == nil {
+			return token, kept.Created.UnixMilli()
+		}
+	}
+	c.g.Logger.Warn("openclaw: a device got no token", "device", c.device, "error", err)
+	return "", 0
+}

@@ -1,0 +1,96 @@
+package gateway
+
+import (
+	"slices"
+	"strings"
+
+	"patchbay/internal/plug/openclaw/wire"
+	"patchbay/internal/tool"
+)
+
+// What is known about commands that OpenClaw's own nodes have.
+var described = map[string]string{
+	"camera.list":           "Lists the cameras of the device.",
+	"camera.snap":           "Takes a picture with a camera of the device.",
+	"camera.clip":           "Films a short clip with a camera of the device.",
+	"camera.ptz.status":     "Tells where a camera of the device looks.",
+	"camera.ptz.control":    "Turns and zooms a camera of the device.",
+	"screen.record":         "Films the screen of the device.",
+	"screen.snapshot":       "Takes a picture of the screen of the device.",
+	"location.get":          "Tells where the device is.",
+	"device.info":           "Tells what device it is.",
+	"device.status":         "Tells how the device is: battery, storage, network.",
+	"device.permissions":    "Tells what the device's owner lets the program do.",
+	"device.health":         "Tells whether the device is well.",
+	"device.apps":           "Lists the apps on the device.",
+	"contacts.search":       "Searches the contacts on the device.",
+	"contacts.add":          "Adds a contact on the device.",
+	"calendar.events":       "Lists events in the calendar of the device.",
+	"calendar.add":          "Adds an event to the calendar of the device.",
+	"reminders.list":        "Lists the reminders on the device.",
+	"reminders.add":         "Adds a reminder on the device.",
+	"callLog.search":        "Searches the calls that the device made and got.",
+	"sms.send":              "Sends a text message from the device.",
+	"sms.search":            "Searches the text messages on the device.",
+	"photos.latest":         "Shows the latest photos on the device.",
+	"motion.activity":       "Tells how the device is being moved.",
+	"motion.pedometer":      "Tells how many steps were made with the device.",
+	"health.summary":        "Tells what the device knows about its owner's health.",
+	"notifications.list":    "Lists the notifications on the device.",
+	"notifications.actions": "Does something with a notification on the device.",
+	"system.notify":         "Shows a notification on the device.",
+	"system.which":          "Finds out where programs are on the computer (bins: their names).",
+	"system.run":            "Runs a program on the computer.",
+	"system.run.prepare":    "Prepares to run a program on the computer.",
+	"fs.listDir":            "Lists a folder of the computer.",
+	"dir.list":              "Lists a folder of the computer.",
+	"file.fetch":            "Reads a file of the computer.",
+	"computer.act":          "Uses the mouse and the keyboard of the computer.",
+	"mobile.ui.observe":     "Looks at what is on the screen of the phone.",
+	"mobile.ui.act":         "Touches the screen of the phone.",
+	"browser.proxy":         "Uses the browser on the computer.",
+	"watch.status":          "Tells how the watch is.",
+	"watch.notify":          "Shows a notification on the watch.",
+	"ollama.models":         "Lists the models on the computer.",
+	"ollama.chat":           "Asks a model on the computer.",
+	wire.CommandTool:        "Calls a tool of an MCP server behind the node (server, tool, arguments).",
+	"mcp.tools.list":        "Lists the tools of the MCP server behind the node.",
+	"mcp.tools.call":        "Calls a tool of the MCP server behind the node (name, arguments).",
+	"mcp.initialize":        "Greets the MCP server behind the node.",
+	"mcp.notify":            "Tells something to the MCP server behind the node.",
+}
+
+// readOnly are commands that change nothing.
+var readOnly = []string{
+	"camera.list", "camera.ptz.status", "location.get", "device.info", "device.status", "device.permissions", "device.health", "device.apps",
+	"contacts.search", "calendar.events", "reminders.list", "callLog.search", "sms.search", "photos.latest", "motion.activity", "motion.pedometer",
+	"health.summary", "notifications.list", "system.which", "fs.listDir", "dir.list", "mobile.ui.observe", "watch.status", "ollama.models",
+	"mcp.tools.list", "mcp.initialize", "screen.snapshot",
+}
+
+// dangerous are commands that models and programs get only if their owner asks for
+// them by name.
+var dangerous = []string{
+	"camera.snap", "camera.clip", "camera.ptz.control", "screen.record", "screen.snapshot", "contacts.add", "calendar.add", "reminders.add", "sms.send",
+	"sms.search", "health.summary", "system.run", "system.run.prepare", "system.execApprovals.get", "system.execApprovals.set", "fs.listDir", "terminal.upload",
+	"desktop.stream", "computer.act", "mobile.ui.act", "agent.cli.claude.run.v1",
+}
+
+// plumbing are commands behind tools that are offered by their own names.
+var plumbing = []string{wire.CommandTool, "mcp.tools.list", "mcp.tools.call", "mcp.initialize", "mcp.notify"}
+
+// commandTool is a command as a tool.
+func commandTool(command string) tool.Tool {
+	t := tool.Tool{Name: command, Description: described[command], Input: anyObject}
+	if t.Description == "" {
+		t.Description = "The command " + command + " of the node."
+	}
+	if slices.Contains(readOnly, command) {
+		t.Hints = tool.Reads()
+	}
+	t.Dangerous = slices.Contains(dangerous, command) || strings.HasPrefix(command, "browser.proxy") || strings.HasPrefix(command, "file.") || strings.HasPrefix(command, "dir.") || strings.HasPrefix(command, "terminal.")
+	if slices.Contains(plumbing, command) {
+		t.For = "user"
+	}
+	return t
+}

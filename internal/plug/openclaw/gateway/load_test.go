@@ -1,0 +1,95 @@
+package gateway_test
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"patchbay/internal/account"
+	"patchbay/internal/plug/openclaw/gateway"
+	"patchbay/internal/plug/openclaw/sim"
+	"patchbay/internal/plug/openclaw/wire"
+	"patchbay/internal/store"
+)
+
+// Whoever invents devices fills no more than the list of requests.
+func TestInventedDevices(t *testing.T) {
+	if testing.Short() {
+		t.Skip("connects a thousand times")
+	}
+	r := newRig(t, func(o *gateway.Options) { o.AutoApproveLocal = false })
+	_, key := r.person("bob", account.ScopeNode)
+	const devices = 1000
+	var work sync.WaitGroup
+	next := make(chan int)
+	for range 8 {
+		work.Go(func() {
+			for range next {
+				me := wire.NewIdentity()
+				hello := sim.Operator(key)
+				hello.Role, hello.Client = wire.RoleNode, wire.Client{ID: wire.ClientNode, Mode: wire.ModeNode, Version: "1", Platform: "linux", DeviceFamily: "Linux"}
+				_, err := r.dial(hello, &me)
+				var e *wire.Error
+				if !errors.As(err, &e) || e.Detail() != wire.DetailPairing {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for i := range devices {
+		next <- i
+	}
+	close(next)
+	work.Wait()
+	list, err := r.Store.Peers.Requests(t.Context(), store.RequestDevice, "", time.Now())
+	must(t, err)
+	if len(list) != store.MaxPeerRequests {
+		t.Errorf("%d requests are kept", len(list))
+	}
+	must(t, eventually(t, func() bool { return r.g.Status() == gateway.Status{} }))
+}
+
+// What an idle node costs. PATCHBAY_NODES=5000 measures that many.
+func TestIdleNodes(t *testing.T) {
+	count := 300
+	if s := os.Getenv("PATCHBAY_NODES"); s != "" {
+		var err error
+		count, err = strconv.Atoi(s)
+		must(t, err)
+	}
+	if testing.Short() || raceDetector {
+		t.Skip("measures memory")
+	}
+	r := newRig(t, func(o *gateway.Options) { o.Logger = nil })
+	commands := strings.Fields("desktop.stream dir.fetch dir.list file.fetch fs.listDir mcp.tools.call.v1 ollama.chat ollama.models system.execApprovals.get system.execApprovals.set " +
+		"system.run system.run.prepare system.which terminal.upload workspace.memory workspace.skills")
+	before := memory()
+	began := time.Now()
+	far := newFarNodes(t, r, commands)
+	for range count {
+		far.connect()
+	}
+	must(t, eventuallyIn(t, time.Minute+time.Duration(count)*20*time.Millisecond, func() bool { return r.g.Status().Nodes == count }))
+	t.Logf("%d nodes connected in %v", count, time.Since(began).Round(time.Millisecond))
+	each := (memory() - before) / int64(count)
+	t.Logf("each costs %d bytes, its own end included", each)
+	const most, end = 20 << 10, 3 << 10 // what the far end keeps, see farNodes
+	if each > most+end {
+		t.Errorf("an idle node costs %d bytes", each)
+	}
+}
+
+// memory is what is in use, of heap and stacks.
+func memory() int64 {
+	for range 4 { // stacks shrink by half each time
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapInuse + m.StackInuse)
+}

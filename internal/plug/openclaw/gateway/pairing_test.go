@@ -1,0 +1,211 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"patchbay/internal/account"
+	"patchbay/internal/plug/openclaw/gateway"
+	"patchbay/internal/plug/openclaw/sim"
+	"patchbay/internal/plug/openclaw/wire"
+)
+
+// A node comes, is approved, is called, is renamed, and is removed.
+func TestNodeStory(t *testing.T) {
+	r := newRig(t, nil)
+	op := r.operator(r.token)
+	resolved := make(chan wire.Frame, 10)
+	n := r.node(sim.Options{OnEvent: func(f wire.Frame) {
+		if f.Event == wire.EventNodeResolved {
+			resolved <- f
+		}
+	}}, false)
+	op.await(wire.EventDeviceResolved, func(p json.RawMessage) bool { return decoded[wire.Decision](t, p).DeviceID == n.ID() })
+	asked := decoded[wire.NodeRequest](t, op.await(wire.EventNodeRequested, nil))
+	want := []string{"kitchen.echo", "kitchen.fail", wire.CommandTool}
+	if asked.NodeID != n.ID() || !slices.Equal(asked.Commands, want) || !asked.Silent || !slices.Equal(asked.Scopes, []string{wire.ScopePairing, wire.ScopeWrite}) {
+		t.Fatalf("%+v", asked)
+	}
+	if e := op.refused(wire.MethodNodeInvoke, invokeParams(n.ID(), "kitchen.echo", m{})); e.Detail() != wire.DetailPairChanged {
+		t.Error(e)
+	}
+	row := describe(op, n.ID())
+	if row.Approval != wire.PendingApproval || row.PendingRequest != asked.RequestID || !row.Connected || len(row.Commands) != 0 {
+		t.Errorf("%+v", row)
+	}
+	if _, err := n.Tell(t.Context(), wire.NodeStats, m{"cpuCount": 1}); err == nil {
+		t.Error("a node that is not approved tells something")
+	}
+
+	approved := call[wire.ApprovedNode](op, wire.MethodNodeApprove, m{"requestId": asked.RequestID})
+	if approved.Node.NodeID != n.ID() || !slices.Equal(approved.Node.Commands, want) {
+		t.Errorf("%+v", approved)
+	}
+	if d := decoded[wire.Decision](t, (<-resolved).Payload); d.Decision != wire.DecisionApproved || d.NodeID != n.ID() || d.RequestID != asked.RequestID {
+		t.Errorf("%+v", d)
+	}
+	op.await(wire.EventNodeResolved, nil)
+	got := call[invoked](op, wire.MethodNodeInvoke, invokeParams(n.ID(), "kitchen.echo", m{"words": "<a & \"b\"> 厨房"}))
+	if !got.OK || got.NodeID != n.ID() || got.Command != "kitchen.echo" || string(got.Payload) != `{"words":"\u003ca \u0026 \"b\"\u003e 厨房"}` || got.PayloadJSON != nil {
+		t.Errorf("%+v %s", got, got.Payload)
+	}
+	if _, err := n.Tell(t.Context(), wire.NodeStats, m{"cpuCount": 7}); err != nil {
+		t.Error(err)
+	}
+	if row := describe(op, n.ID()); row.Approval != wire.Approved || !slices.Equal(row.Commands, want) || decoded[m](t, row.HostStats)["cpuCount"] != 7.0 {
+		t.Errorf("%+v", row)
+	}
+
+	call[m](op, wire.MethodNodeRename, m{"nodeId": n.ID(), "displayName": "Stove"})
+	if row := describe(op, n.ID()); row.DisplayName != "Stove" {
+		t.Errorf("%+v", row)
+	}
+	call[m](op, wire.MethodNodeRemove, m{"nodeId": n.ID()})
+	must(t, n.Await(limited(t), func(s sim.State) bool { return s.Times > 1 })) // it comes again, with the key
+	again := decoded[wire.NodeRequest](t, op.await(wire.EventNodeRequested, nil))
+	if again.NodeID != n.ID() || again.RequestID == asked.RequestID {
+		t.Errorf("%+v", again)
+	}
+}
+
+func describe(op *operator, id string) wire.NodeDetail {
+	op.t.Helper()
+	return call[wire.NodeDetail](op, wire.MethodNodeDescribe, m{"nodeId": id})
+}
+
+func decoded[T any](t testing.TB, data []byte) T {
+	t.Helper()
+	var v T
+	if err := json.Unmarshal(data, &v); err != nil {
+		t.Fatalf("%s: %v", data, err)
+	}
+	return v
+}
+
+// Without automatic approval a device waits, and is let in by its owner alone.
+func TestDevicePairing(t *testing.T) {
+	r := newRig(t, func(o *gateway.Options) { o.AutoApproveLocal = false })
+	op := r.operator(r.token)
+	_, other := r.person("bob", account.ScopeOperator, account.ScopeNode)
+	bob := r.operator(other)
+	n := sim.NewNode(sim.Options{URL: r.url, Token: r.token, Handle: handle, RetryFirst: 10 * time.Millisecond, RetryLast: 10 * time.Millisecond})
+	t.Cleanup(n.Close)
+	asked := decoded[wire.DeviceRequest](t, op.await(wire.EventDeviceRequested, nil))
+	if asked.DeviceID != n.ID() || asked.Role != wire.RoleNode {
+		t.Fatalf("%+v", asked)
+	}
+	must(t, n.Await(limited(t), func(s sim.State) bool { return s.Refused != nil }))
+	if s, _ := n.State(); s.Refused.Detail() != wire.DetailPairing || s.Refused.Next() != wire.NextWait || s.Refused.Code != wire.NotPaired {
+		t.Errorf("%+v", s.Refused)
+	}
+	if l := call[wire.DevicePairs](bob, wire.MethodDevicePairList, m{}); len(l.Pending) != 0 || len(l.Paired) != 0 {
+		t.Errorf("another person sees %+v", l)
+	}
+	if e := bob.refused(wire.MethodDeviceApprove, m{"requestId": asked.RequestID}); e.Message != wire.UnknownRequest.Message {
+		t.Error(e)
+	}
+	if e := op.refused(wire.MethodDeviceApprove, m{"requestId": asked.RequestID}); e.Message != wire.ApprovalDenied.Message {
+		t.Error(e)
+	}
+	boss := r.operator(r.token, wire.ScopePairing, wire.ScopeAdmin)
+	device := call[wire.ApprovedDevice](boss, wire.MethodDeviceApprove, m{"requestId": asked.RequestID}).Device
+	if device.DeviceID != n.ID() || device.ApprovedVia != "owner" || !slices.Equal(device.Roles, []string{wire.RoleNode}) {
+		t.Errorf("%+v", device)
+	}
+	must(t, n.Connected(limited(t)))
+	if s, _ := n.State(); len(s.Token) != 43 {
+		t.Errorf("the token is %q", s.Token)
+	}
+	call[m](boss, wire.MethodDeviceRemove, m{"deviceId": n.ID()})
+	must(t, n.Await(limited(t), func(s sim.State) bool { return s.Refused != nil && s.Times == 1 && !s.Connected }))
+	if e := boss.refused(wire.MethodDeviceRemove, m{"deviceId": n.ID()}); e.Message != "unknown deviceId" {
+		t.Error(e)
+	}
+}
+
+// A member approves what their own node can do, if their program asks for the right.
+func TestMemberApproves(t *testing.T) {
+	r := newRig(t, nil)
+	_, key := r.person("bob", account.ScopeOperator, account.ScopeNode)
+	n := r.node(sim.Options{Token: key, Commands: []string{"system.which"}}, false)
+	boss, bob := r.operator(r.token), r.operator(key)
+	if p := call[wire.NodePairs](boss, wire.MethodNodePairList, m{}); len(p.Pending) != 0 {
+		t.Errorf("somebody else sees %+v", p)
+	}
+	admin := r.operator(r.token, wire.ScopePairing, wire.ScopeAdmin)
+	if p := call[wire.NodePairs](admin, wire.MethodNodePairList, m{}); len(p.Pending) != 1 {
+		t.Errorf("an administrator sees %+v", p)
+	}
+	p := call[wire.NodePairs](bob, wire.MethodNodePairList, m{}).Pending
+	if len(p) != 1 || !slices.Equal(p[0].Scopes, []string{wire.ScopePairing, wire.ScopeAdmin}) {
+		t.Fatalf("%+v", p)
+	}
+	if e := bob.refused(wire.MethodNodeApprove, m{"requestId": p[0].RequestID}); e.Code != wire.Forbidden || e.Detail() != wire.DetailScope {
+		t.Error(e)
+	}
+	cli := r.operator(key, wire.ScopePairing, wire.ScopeAdmin)
+	if !slices.Equal(cli.Hello.Auth.Scopes, []string{wire.ScopePairing}) {
+		t.Errorf("a member was granted %v", cli.Hello.Auth.Scopes)
+	}
+	call[wire.ApprovedNode](cli, wire.MethodNodeApprove, m{"requestId": p[0].RequestID})
+	if e := boss.refused(wire.MethodNodeInvoke, invokeParams(n.ID(), "system.which", m{})); e.Detail() != wire.DetailPairChanged {
+		t.Errorf("somebody else calls the node: %v", e)
+	}
+	if e := bob.refused(wire.MethodNodeInvoke, invokeParams(n.ID(), "system.which", m{})); e.Message != "UNAVAILABLE: command not supported" {
+		t.Error(e)
+	}
+}
+
+// What a node may do more has to be approved; what it does less does not.
+func TestSurfaceChanges(t *testing.T) {
+	r := newRig(t, nil)
+	me := wire.NewIdentity()
+	n := r.node(sim.Options{Identity: me, Commands: []string{"kitchen.echo"}}, true)
+	n.Close()
+	n = r.node(sim.Options{Identity: me, Commands: []string{"kitchen.echo", "kitchen.fail"}}, false)
+	op := r.operator(r.token)
+	row := describe(op, n.ID())
+	if row.Approval != wire.PendingReapproval || !slices.Equal(row.Commands, []string{"kitchen.echo"}) || !slices.Equal(row.PendingCmds, []string{"kitchen.echo", "kitchen.fail"}) {
+		t.Errorf("%+v", row)
+	}
+	call[invoked](op, wire.MethodNodeInvoke, invokeParams(n.ID(), "kitchen.echo", m{}))
+	if e := op.refused(wire.MethodNodeInvoke, invokeParams(n.ID(), "kitchen.fail", m{})); e.Code != wire.InvalidRequest {
+		t.Error(e)
+	}
+	n.Close()
+	n = r.node(sim.Options{Identity: me, Commands: []string{"kitchen.echo"}}, false)
+	d := decoded[wire.Decision](t, op.await(wire.EventNodeResolved, nil))
+	if d.Decision != wire.DecisionRejected || d.RequestID != row.PendingRequest {
+		t.Errorf("%+v", d)
+	}
+	if row := describe(op, n.ID()); row.Approval != wire.Approved || row.PendingRequest != "" {
+		t.Errorf("%+v", row)
+	}
+}
+
+// A second connection of a device takes the place of the first.
+func TestSecondConnection(t *testing.T) {
+	r := newRig(t, nil)
+	me := wire.NewIdentity()
+	began := make(chan struct{})
+	first := r.node(sim.Options{Identity: me, Handle: blocking(began)}, true)
+	op := r.operator(r.token)
+	answers, forget, err := op.Begin(op.ctx, wire.MethodNodeInvoke, encode(t, invokeParams(first.ID(), "kitchen.echo", m{})))
+	must(t, err)
+	defer forget()
+	<-began
+	second := r.node(sim.Options{Identity: me}, false)
+	_, err = op.Await(op.ctx, answers)
+	e, _ := err.(*wire.Error)
+	if said, sent, _ := wire.NodeErrorOf(e); said.Code != wire.NodeDisconnected || !sent {
+		t.Errorf("%v", err)
+	}
+	if _, err := first.Tell(t.Context(), "anything", m{}); err == nil || err.Error() != wire.PairingReplaced.Error() {
+		t.Errorf("the first connection is told %v", err)
+	}
+	call[invoked](op, wire.MethodNodeInvoke, invokeParams(second.ID(), "kitchen.echo", m{}))
+	first.Close()
+	call[invoked](op, wire.MethodNodeInvoke, invokeParams(second.ID(), "kitchen.echo", m{}))
+}

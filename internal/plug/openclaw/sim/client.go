@@ -1,0 +1,247 @@
+// Package sim is a node and an operator of an OpenClaw gateway, for tests, load and
+// the demo. They say what OpenClaw's own programs say, and are as patient as those.
+package sim
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"patchbay/internal/plug/openclaw/wire"
+)
+
+// ErrClosed says that the connection has ended.
+var ErrClosed = errors.New("the connection to the gateway has ended")
+
+// Client is a connection to a gateway. It is safe for concurrent use.
+type Client struct {
+	// Hello is how the gateway greeted.
+	Hello wire.Hello
+
+	conn  *websocket.Conn
+	event func(wire.Frame)
+	ids   atomic.Int64
+	heard atomic.Int64  // Unix nanoseconds
+	gone  chan struct{} // closed when everything that came was handed on
+	err   error         // how it ended; to be read after gone
+
+	mu      sync.Mutex
+	waiting map[string]chan wire.Frame
+	ended   bool
+}
+
+// Dial connects and says hello, as the device if there is one. What the gateway tells
+// by itself goes to event, which may be nil, one at a time; it must not wait for
+// answers. A refusal is a *wire.Error.
+func Dial(ctx context.Context, url string, hello wire.Connect, device *wire.Identity, event func(wire.Frame)) (*Client, error) {
+	conn, res, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPClient: &http.Client{}, CompressionMode: websocket.CompressionDisabled})
+	if err != nil {
+		if res != nil {
+			return nil, fmt.Errorf("dial the gateway: status %d: %w", res.StatusCode, err)
+		}
+		return nil, fmt.Errorf("dial the gateway: %w", err)
+	}
+	conn.SetReadLimit(wire.MaxFrame)
+	c := &Client{conn: conn, event: event, gone: make(chan struct{}), waiting: map[string]chan wire.Frame{}}
+	if c.Hello, err = c.greet(ctx, hello, device); err != nil {
+		_ = conn.CloseNow() // it says so itself
+		return nil, err
+	}
+	c.heard.Store(time.Now().UnixNano())
+	go c.read()
+	return c, nil
+}
+
+func (c *Client) greet(ctx context.Context, hello wire.Connect, device *wire.Identity) (wire.Hello, error) {
+	f, err := c.next(ctx)
+	if err != nil {
+		return wire.Hello{}, err
+	}
+	challenge, err := wire.ParseChallenge(f.Payload)
+	if err != nil {
+		return wire.Hello{}, err
+	}
+	if device != nil {
+		device.Sign(&hello, challenge)
+	}
+	params, err := json.Marshal(hello)
+	if err != nil {
+		return wire.Hello{}, err
+	}
+	if err := c.conn.Write(ctx, websocket.MessageText, wire.AppendRequest(nil, "connect", wire.MethodConnect, params)); err != nil {
+		return wire.Hello{}, err
+	}
+	for {
+		f, err := c.next(ctx)
+		switch {
+		case err != nil:
+			return wire.Hello{}, err
+		case f.Type != wire.TypeResponse:
+			continue
+		case f.Error != nil:
+			return wire.Hello{}, f.Error
+		}
+		return wire.ParseHello(f.Payload)
+	}
+}
+
+func (c *Client) next(ctx context.Context) (wire.Frame, error) {
+	_, data, err := c.conn.Read(ctx)
+	if err != nil {
+		return wire.Frame{}, err
+	}
+	return wire.Parse(data)
+}
+
+// read hands on what comes, until the connection ends. Frames share their buffer with
+// nobody.
+func (c *Client) read() {
+	var buf bytes.Buffer
+	for {
+		_, r, err := c.conn.Reader(context.Background())
+		if err == nil {
+			buf.Reset()
+			_, err = buf.ReadFrom(r)
+		}
+		if err != nil {
+			c.end(err)
+			return
+		}
+		c.heard.Store(time.Now().UnixNano())
+		f, err := wire.Parse(bytes.Clone(buf.Bytes()))
+		switch {
+		case err != nil:
+		case f.Type == wire.TypeResponse:
+			c.mu.Lock()
+			answer := c.waiting[f.ID]
+			c.mu.Unlock()
+			if answer != nil {
+				select {
+				case answer <- f:
+				default: // nobody wants a second one
+				}
+			}
+		case c.event != nil:
+			c.event(f)
+		}
+	}
+}
+
+func (c *Client) end(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended, c.err = true, err
+	close(c.gone)
+}
+
+// Gone is closed when the connection has ended.
+func (c *Client) Gone() <-chan struct{} { return c.gone }
+
+// Err is how the connection ended. It is to be asked after Gone is closed.
+func (c *Client) Err() error { return c.err }
+
+// Idle is for how long the gateway has said nothing.
+func (c *Client) Idle() time.Duration { return time.Since(time.Unix(0, c.heard.Load())) }
+
+// Close says goodbye, and waits for the end.
+func (c *Client) Close() {
+	_ = c.conn.Close(websocket.StatusNormalClosure, "") // whether the gateway answers or not
+	<-c.gone
+}
+
+// Cut ends the connection without a word, as a network does.
+func (c *Client) Cut() {
+	_ = c.conn.CloseNow() // that it has ended is the point
+	<-c.gone
+}
+
+// Write sends a frame as it is.
+func (c *Client) Write(ctx context.Context, frame []byte) error {
+	return c.conn.Write(ctx, websocket.MessageText, frame)
+}
+
+// Request calls a method with parameters in JSON, nil for none. A refusal is a
+// *wire.Error.
+func (c *Client) Request(ctx context.Context, method string, params []byte) (json.RawMessage, error) {
+	answers, forget, err := c.Begin(ctx, method, params)
+	if err != nil {
+		return nil, err
+	}
+	defer forget()
+	return c.Await(ctx, answers)
+}
+
+// Begin calls a method that may be answered several times. Forget is to be called when
+// nothing more is expected.
+func (c *Client) Begin(ctx context.Context, method string, params []byte) (answers <-chan wire.Frame, forget func(), err error) {
+	id := strconv.FormatInt(c.ids.Add(1), 10)
+	ch := make(chan wire.Frame, 2)
+	c.mu.Lock()
+	if c.ended {
+		c.mu.Unlock()
+		return nil, nil, ErrClosed
+	}
+	c.waiting[id] = ch
+	c.mu.Unlock()
+	forget = func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.waiting, id)
+	}
+	if err := c.Write(ctx, wire.AppendRequest(nil, id, method, params)); err != nil {
+		forget()
+		return nil, nil, err
+	}
+	return ch, forget, nil
+}
+
+// Await waits for an answer.
+func (c *Client) Await(ctx context.Context, answers <-chan wire.Frame) (json.RawMessage, error) {
+	var f wire.Frame
+	select {
+	case f = <-answers:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-c.gone:
+		select {
+		case f = <-answers:
+		default:
+			return nil, ErrClosed
+		}
+	}
+	if f.Error != nil {
+		return nil, f.Error
+	}
+	return f.Payload, nil
+}
+
+// Call calls a method with parameters that can be encoded, and decodes the payload of
+// the answer, unless into is nil.
+func (c *Client) Call(ctx context.Context, method string, params, into any) error {
+	data, err := json.Marshal(params)
+	if err != nil {
+		return err
+	}
+	payload, err := c.Request(ctx, method, data)
+	if err != nil || into == nil {
+		return err
+	}
+	return json.Unmarshal(payload, into)
+}
+
+// Operator is what a program says of itself that runs a gateway for somebody.
+func Operator(token string, scopes ...string) wire.Connect {
+	return wire.Connect{
+		MinProtocol: wire.Protocol, MaxProtocol: wire.Protocol, Role: wire.RoleOperator, Scopes: scopes, Auth: &wire.Auth{Token: token},
+		Client: wire.Client{ID: wire.ClientGateway, Mode: wire.ModeBackend, Version: "1", Platform: "linux"},
+	}
+}
