@@ -64,10 +64,17 @@ func (c *simulateGlassesCmd) Run(ctx context.Context, sh *shell) error {
 
 // address is where the glasses ask.
 func (c *simulateGlassesCmd) address(sh *shell) (string, error) {
-	address := c.URL
+	return c.serverAddress(sh, c.URL, lingzhuPath)
+}
+
+// serverAddress is where something simulated reaches the server: at the address that
+// was given, or that of the server that runs on the data folder. An address without
+// a path gets one.
+func (d dataFlags) serverAddress(sh *shell, given, path string) (string, error) {
+	address := given
 	if address == "" {
 		address = "http://127.0.0.1:3000"
-		settings, err := c.load(sh)
+		settings, err := d.load(sh)
 		if err != nil {
 			return "", err
 		}
@@ -80,7 +87,7 @@ func (c *simulateGlassesCmd) address(sh *shell) (string, error) {
 		return "", usagef("--url has to look like https://board.example.org")
 	}
 	if u.Path == "" || u.Path == "/" {
-		u.Path = lingzhuPath
+		u.Path = path
 	}
 	return u.String(), nil
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
-	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"patchbay/internal/app"
 	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/plug/xiaozhi/sim"
 	"patchbay/internal/talk"
@@ -155,25 +153,7 @@ func (c *simulateXiaozhiCmd) options(sh *shell) (opt sim.Options, err error) {
 
 // address is where the board calls home.
 func (c *simulateXiaozhiCmd) address(sh *shell) (string, error) {
-	address := c.URL
-	if address == "" {
-		address = "http://127.0.0.1:3000"
-		settings, err := c.load(sh)
-		if err != nil {
-			return "", err
-		}
-		if at, err := app.FindRunning(settings.Data); err == nil {
-			address = at.URL
-		}
-	}
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", usagef("--url has to look like https://board.example.org")
-	}
-	if u.Path == "" || u.Path == "/" {
-		u.Path = xiaozhi.HomePath
-	}
-	return u.String(), nil
+	return c.serverAddress(sh, c.URL, xiaozhi.HomePath)
 }
 
 // speech is what can be said to the board.
