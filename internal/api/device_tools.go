@@ -27,12 +27,9 @@ type DeviceTool struct {
 // recordTool is the tool with which a device records what is said near it.
 const recordTool = "record"
 
-// deviceOutlet is the id of the outlet in which a device is plugged in.
-func deviceOutlet(number int64) string { return fmt.Sprintf("board:%d", number) }
-
 // awake says whether a device is connected: then some instance holds it.
 func (s *Server) awake(number int64) bool {
-	_, held, _ := s.Board.Plugged(deviceOutlet(number))
+	_, held, _ := s.Board.Plugged(board.DeviceOutlet(number))
 	return held
 }
 
@@ -53,7 +50,7 @@ func (s *Server) awaitPlug(ctx context.Context, d store.Device) {
 	over := time.NewTimer(plugLimit)
 	defer over.Stop()
 	for {
-		if _, _, tools := s.Board.Plugged(deviceOutlet(d.Number)); len(tools) > 0 {
+		if _, _, tools := s.Board.Plugged(board.DeviceOutlet(d.Number)); len(tools) > 0 {
 			return
 		}
 		select {
@@ -71,7 +68,7 @@ func (s *Server) awaitPlug(ctx context.Context, d store.Device) {
 func (s *Server) toolsOf(ctx context.Context, d store.Device, rules string) ([]board.Listing, error) {
 	s.awaitPlug(ctx, d)
 	list, err := s.Board.Inventory(d.Owner, rules)
-	id := deviceOutlet(d.Number)
+	id := board.DeviceOutlet(d.Number)
 	list = slices.DeleteFunc(list, func(l board.Listing) bool { return l.Outlet().ID != id })
 	slices.SortFunc(list, func(a, b board.Listing) int { return cmp.Compare(a.Tool.Name, b.Tool.Name) })
 	return list, err
@@ -135,7 +132,7 @@ func (s *Server) findTool(ctx context.Context, d store.Device, name string) *boa
 	over := time.NewTimer(learnLimit)
 	defer over.Stop()
 	for {
-		_, held, list := s.Board.Plugged(deviceOutlet(d.Number))
+		_, held, list := s.Board.Plugged(board.DeviceOutlet(d.Number))
 		i := slices.IndexFunc(list, func(o *board.Offered) bool { return o.Tool.Name == name })
 		if i < 0 {
 			i = slices.IndexFunc(list, func(o *board.Offered) bool { return o.Name == name })

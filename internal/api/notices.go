@@ -28,7 +28,7 @@ func (s *Server) notices(w http.ResponseWriter, r *http.Request, c caller) {
 		if !ok {
 			return
 		}
-		only = deviceOutlet(d.Number)
+		only = board.DeviceOutlet(d.Number)
 	}
 	told, forget := s.Board.Notices(c.owner())
 	defer forget()

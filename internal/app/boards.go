@@ -78,6 +78,15 @@ type surroundings struct {
 // boardsOn makes it all, and opens its ports.
 func boardsOn(ctx context.Context, at surroundings) (v *voiceBoards, err error) {
 	c := at.base.Config
+	if c.PublicURL != "" {
+		// Everybody else may well use it, and there need not be any boards.
+		if err := xiaozhi.CheckPublicURL(c.PublicURL); err != nil {
+			at.log.Warn("voice boards cannot use public_url; they are told the address at which they found the server", "cause", err)
+			boards := *c
+			boards.PublicURL = ""
+			c = &boards
+		}
+	}
 	v = &voiceBoards{surroundings: at, encoders: opus.NewEncoders(encodersAtOnce)}
 	defer func() {
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -31,6 +32,9 @@ type Outlet struct {
 	// [Socket.Hold].
 	Held bool `json:"held,omitempty"`
 }
+
+// DeviceOutlet is the id of the outlet that a device is plugged into.
+func DeviceOutlet(number int64) string { return "board:" + strconv.FormatInt(number, 10) }
 
 // callTimeout bounds a call of a provider that says nothing else. A tool may ask
 // a person or run a job.

@@ -47,7 +47,7 @@ const (
 )
 
 // OutletOf is the id of the outlet that a board is plugged into.
-func OutletOf(number int64) string { return "board:" + strconv.FormatInt(number, 10) }
+func OutletOf(number int64) string { return board.DeviceOutlet(number) }
 
 // Options make [Boards]. Accounts, Store, Hub and Logger are required.
 type Options struct {

@@ -20,6 +20,13 @@ type place struct {
 	path   string // before ours; no slash at the end
 }
 
+// CheckPublicURL finds out whether boards can use the server's public address: they
+// know no IPv6, for one.
+func CheckPublicURL(public string) error {
+	_, err := publicPlace(public)
+	return err
+}
+
 // publicPlace takes the server's public address apart.
 func publicPlace(public string) (place, error) {
 	u, err := url.Parse(strings.TrimRight(public, "/"))

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync/atomic"
 	"time"
 
 	"patchbay/internal/plug/xiaozhi/wire"
@@ -19,7 +18,7 @@ import (
 
 const (
 	// tapLength is how many packets wait for a recording: fifteen seconds. When it is
-	// full, new ones are dropped and counted, and are silence in the recording.
+	// full, new ones are dropped, and are silence in the recording.
 	tapLength = 256
 	// maxTaps bounds recordings and listeners of one board.
 	maxTaps = 8
@@ -38,7 +37,6 @@ const (
 // tap is where the sound of a board also goes.
 type tap struct {
 	packets chan sound
-	dropped atomic.Int64
 }
 
 type sound struct {
@@ -51,8 +49,7 @@ func newTap() *tap { return &tap{packets: make(chan sound, tapLength)} }
 func (t *tap) take(packet []byte, at time.Time) {
 	select {
 	case t.packets <- sound{bytes.Clone(packet), at}:
-	default:
-		t.dropped.Add(1)
+	default: // see tapLength
 	}
 }
 

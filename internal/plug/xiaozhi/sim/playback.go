@@ -96,11 +96,14 @@ type inspector struct {
 
 // slack is what is added to limits: what the options say, and for how long the board
 // itself stood still since the answer began.
-func (i *inspector) slack() time.Duration {
+func (i *inspector) slack() time.Duration { return i.allowance + i.still() }
+
+// still is for how long the board itself stood still since the answer began.
+func (i *inspector) still() time.Duration {
 	if i.held == nil {
-		return i.allowance
+		return 0
 	}
-	return i.allowance + i.held() - i.heldAt
+	return i.held() - i.heldAt
 }
 
 // start is a tts start.
@@ -162,7 +165,7 @@ func (i *inspector) audio(now time.Time, sounds time.Duration) {
 	case !i.abortedAt.IsZero() && now.Sub(i.abortedAt) > abortAudio+i.slack():
 		i.violate("C9", "there is audio %v after an abort", now.Sub(i.abortedAt).Round(time.Millisecond))
 		return
-	case i.soundedTo == 0 && now.Sub(i.startAt) < startGap-startGrace-i.slack():
+	case i.soundedTo == 0 && now.Sub(i.startAt) < startGap-startGrace-i.still():
 		i.violate("C6", "the first audio comes %v after start", now.Sub(i.startAt).Round(time.Millisecond))
 	}
 	if !i.sentenceAt.IsZero() {
