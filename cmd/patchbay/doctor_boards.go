@@ -40,6 +40,7 @@ var (
 	adviceUnseen    = talk.Say{Zh: "打开它，或移除：patchbay device rm %d%s", En: "Turn it on, or remove it: patchbay device rm %d%s"}
 	adviceUnbound   = talk.Say{Zh: "绑定一个：patchbay device bind %d 机器人%s", En: "Give it one: patchbay device bind %d BOT%s"}
 	adviceNoMQTT    = talk.Say{Zh: "设置 xiaozhi.mqtt 和 xiaozhi.audio，或改回：patchbay device set %d transport=default%s", En: "Set xiaozhi.mqtt and xiaozhi.audio, or take it back: patchbay device set %d transport=default%s"}
+	adviceBoardURL  = talk.Say{Zh: "设备会改连到它访问服务时用的地址；请给 public_url 一个名称或 IPv4 地址。", En: "Boards are told the address at which they found the server instead; give public_url a name or an IPv4 address."}
 	adviceBoardConf = talk.Say{Zh: "否则服务无法启动；见 docs/boards.zh-CN.md。", En: "The server does not start with this; see docs/boards.md."}
 )
 
@@ -134,6 +135,12 @@ func (d *doctor) boardPlace(ctx context.Context, b *app.Base, awake bool) {
 	told := c.XiaoZhi.Broker
 	if told == "" && hasMQTT(c) {
 		told = ":" + strconv.Itoa(max(1, mqttPort(c)))
+	}
+	if c.PublicURL != "" {
+		if err := xiaozhi.CheckPublicURL(c.PublicURL); err != nil {
+			d.fail(sayCheckHome, "boards cannot use the public URL: "+err.Error(), adviceBoardURL)
+			return
+		}
 	}
 	_, err := xiaozhi.NewDiscovery(xiaozhi.DiscoveryOptions{
 		Accounts: b.Accounts, Logger: d.sh.logger(), PublicURL: c.PublicURL, Transport: c.XiaoZhi.Transport, MQTT: told,
