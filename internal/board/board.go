@@ -101,6 +101,10 @@ var ErrStopping = errors.New("the server is stopping")
 // repetition by the network, not by the person.
 const joinWindow = 2 * time.Second
 
+// heardWait bounds the wait until the bus knows what a new board listens to: one that
+// is made hears everything that is told from then on.
+const heardWait = 10 * time.Second
+
 // New makes a board. Close stops it.
 func New(o Options) (*Board, error) {
 	o.FirstPiece = orDefault(o.FirstPiece, 55*time.Second)
@@ -142,6 +146,10 @@ func New(o Options) (*Board, error) {
 	if b.notices, err = newNotices(b); err != nil {
 		b.cancel(nil)
 		return nil, err
+	}
+	if err = b.Bus.FlushTimeout(heardWait); err != nil {
+		b.cancel(nil)
+		return nil, fmt.Errorf("tell the bus what is listened to: %w", err)
 	}
 	b.audit = newAudit(b)
 	return b, nil
