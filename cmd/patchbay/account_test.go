@@ -17,7 +17,7 @@ func (d *desk) base() *app.Base {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	b, err := app.OpenBase(d.t.Context(), c, newShell(nil, d.t.Output(), d.t.Output(), nil).logger())
+	b, err := app.OpenBase(d.t.Context(), c, "test", newShell(nil, d.t.Output(), d.t.Output(), nil).logger())
 	if err != nil {
 		d.t.Fatal(err)
 	}

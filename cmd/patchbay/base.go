@@ -75,7 +75,7 @@ func (d dataFlags) with(ctx context.Context, sh *shell, f func(*app.Base) error)
 // withBase opens the data, makes it if it is not there, hands it to f, and
 // closes it.
 func withBase(ctx context.Context, sh *shell, c *config.Config, f func(*app.Base) error) (err error) {
-	b, err := app.OpenBase(ctx, c, sh.logger())
+	b, err := app.OpenBase(ctx, c, thisBuild().Version, sh.logger())
 	if err != nil {
 		return err
 	}

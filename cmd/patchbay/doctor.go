@@ -84,7 +84,7 @@ func (d *doctor) examine(ctx context.Context, flags dataFlags) {
 		d.warn(sayCheckDatabase, sayNothingYet.In(d.sh.lang), sayBegin, d.again)
 		return
 	}
-	b, err := app.OpenBase(ctx, d.settings, d.sh.logger())
+	b, err := app.OpenBase(ctx, d.settings, thisBuild().Version, d.sh.logger())
 	if err != nil {
 		d.fail(sayCheckDatabase, err.Error(), talk.Say{Zh: "检查数据库地址、权限和密钥。", En: "See whether its address, its rights and the secret key are right."})
 		return

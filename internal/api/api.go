@@ -44,6 +44,9 @@ type Options struct {
 	// device ends it. Its error is told as it says if it is, or wraps, a *tool.Error.
 	// If it is nil, there is nothing to be listened to.
 	Listen func(ctx context.Context, device int64, w io.Writer) error
+	// Nodes does something about OpenClaw's nodes. Its error is told as it says if it
+	// is, or wraps, a [*NodeError].
+	Nodes func(context.Context, NodeAct) (json.RawMessage, error)
 }
 
 // Health is how the connection of a bot is, for its owner.
@@ -82,6 +85,7 @@ func New(o Options) (*Server, error) {
 	s.mux.HandleFunc("GET /api/v1/devices/{device}/tools", s.guarded(s.deviceTools))
 	s.mux.HandleFunc("POST /api/v1/devices/{device}/tools/{tool}/call", s.guarded(s.callDevice))
 	s.mux.HandleFunc("GET /api/v1/devices/{device}/listen", s.guarded(s.listen))
+	s.nodeRoutes()
 	return s, nil
 }
 

@@ -43,7 +43,38 @@ type UpstreamHealth struct {
 	Trouble talk.Say `json:"-"`
 	Cause   string   `json:"cause,omitempty"`
 	Stderr  []string `json:"stderr,omitempty"`
+	// Nodes are the nodes as which devices have joined, if it is a gateway.
+	Nodes []ShimNode `json:"nodes,omitempty"`
 }
+
+// ShimNode is a node at somebody's gateway.
+type ShimNode struct {
+	// Device is the id of the device's outlet; empty if the node stands for all.
+	Device string `json:"device,omitempty"`
+	Name   string `json:"name"`
+	// Node is its id at the gateway.
+	Node string `json:"node,omitempty"`
+	// State is one of the Upstream… of this package, NodePairing or NodeApproval.
+	State string    `json:"state"`
+	Since time.Time `json:"since,omitzero"`
+	// Tools counts those that it publishes, Taken those of them that the gateway has
+	// taken, and Cut those that are too many for it.
+	Tools   int       `json:"tools"`
+	Taken   int       `json:"taken"`
+	Cut     int       `json:"cut,omitempty"`
+	NextTry time.Time `json:"next_try,omitzero"`
+	// Told is what is wrong and what to do; Command is what the gateway's owner has to
+	// run for that.
+	Told    talk.Say `json:"-"`
+	Trouble string   `json:"trouble,omitempty"`
+	Command string   `json:"command,omitempty"`
+}
+
+// The states that only a [ShimNode] has: the gateway's owner has something to do.
+const (
+	NodePairing  = "pairing"  // to let it in
+	NodeApproval = "approval" // to approve what it can do
+)
 
 // Upstream is an upstream as /api/v1/upstreams lists it.
 type Upstream struct {
@@ -69,6 +100,9 @@ func (s *Server) upstreams(w http.ResponseWriter, r *http.Request, c caller) {
 		h := s.Upstream(u)
 		if !c.Admin {
 			h.Cause, h.Stderr = "", nil
+		}
+		for j := range h.Nodes {
+			h.Nodes[j].Trouble = h.Nodes[j].Told.In(lang(r))
 		}
 		out[i] = Upstream{Upstream: u, OwnerName: people[u.Owner], UpstreamHealth: h, Trouble: h.Trouble.In(lang(r))}
 	}

@@ -5,6 +5,7 @@ package app
 import (
 	"context"
 	"log/slog"
+	"net"
 
 	"patchbay/internal/account"
 	"patchbay/internal/board"
@@ -13,6 +14,7 @@ import (
 	"patchbay/internal/plug/echo"
 	"patchbay/internal/plug/learn/quiz"
 	"patchbay/internal/plug/openai"
+	agents "patchbay/internal/plug/openclaw/bot"
 	"patchbay/internal/plug/rokid"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
@@ -27,12 +29,19 @@ type Base struct {
 	Box      *seal.Box
 	Accounts *account.Service
 	Registry *board.Registry
+	Version  string // of the program
+
+	// Agents are the bots for which agents of somebody's OpenClaw gateway answer.
+	Agents *agents.Bots
 
 	tools *botTools
+	// dial reaches the outside for people who may not reach what we can reach. Nil: the
+	// command line, whose user can.
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // OpenBase opens the data folder or the database that is configured.
-func OpenBase(ctx context.Context, c *config.Config, log *slog.Logger) (*Base, error) {
+func OpenBase(ctx context.Context, c *config.Config, version string, log *slog.Logger) (*Base, error) {
 	box, err := openBox(c)
 	if err != nil {
 		return nil, err
@@ -41,12 +50,10 @@ func OpenBase(ctx context.Context, c *config.Config, log *slog.Logger) (*Base, e
 	if err != nil {
 		return nil, err
 	}
-	tools := &botTools{}
-	return &Base{
-		Config: c, Store: db, Box: box, tools: tools,
-		Accounts: account.New(db, box, nil),
-		Registry: board.NewRegistry(db, box, kinds(log, tools), func() any { return new(rokid.Settings) }, func() any { return new(bots.Settings) }, func() any { return new(quiz.Settings) }),
-	}, nil
+	b := &Base{Config: c, Version: version, Store: db, Box: box, tools: &botTools{}, Accounts: account.New(db, box, nil)}
+	b.Agents = agents.New(b.agentOptions(log))
+	b.Registry = board.NewRegistry(db, box, kinds(log, b), func() any { return new(rokid.Settings) }, func() any { return new(bots.Settings) }, func() any { return new(quiz.Settings) })
+	return b, nil
 }
 
 func openBox(c *config.Config) (*seal.Box, error) {
@@ -56,11 +63,14 @@ func openBox(c *config.Config) (*seal.Box, error) {
 	return seal.Open(c.Data)
 }
 
-// Close closes the database.
-func (b *Base) Close() error { return b.Store.Close() }
+// Close ends what bots have connected to, and closes the database.
+func (b *Base) Close() error {
+	b.Agents.Close()
+	return b.Store.Close()
+}
 
 // kinds are all kinds of bots there are.
-func kinds(log *slog.Logger, tools *botTools) []board.Kind {
+func kinds(log *slog.Logger, base *Base) []board.Kind {
 	client := openai.NewClient()
 	return []board.Kind{
 		echo.Kind(),
@@ -68,7 +78,7 @@ func kinds(log *slog.Logger, tools *botTools) []board.Kind {
 			Name:     "openai",
 			Settings: func() any { return new(openai.Settings) },
 			Build: func(b store.Bot, settings any) (talk.Bot, error) {
-				return openai.New(*settings.(*openai.Settings), openai.Options{Client: client, Logger: log.With("bot", b.Number), Toolbox: toolbox{tools, b}})
+				return openai.New(*settings.(*openai.Settings), openai.Options{Client: client, Logger: log.With("bot", b.Number), Toolbox: toolbox{base.tools, b}})
 			},
 			// A paid service is not to be flooded by one bot's wearers.
 			Limits: board.Limits{Concurrent: 16, Waiting: 64},
@@ -77,5 +87,6 @@ func kinds(log *slog.Logger, tools *botTools) []board.Kind {
 			Name:     "eyeclaw",
 			Connects: true, // its plug says how much a connection can take
 		},
+		base.Agents.Kind(),
 	}
 }

@@ -61,7 +61,8 @@ type voiceBoards struct {
 	stopped  sync.Once
 }
 
-// surroundings are what voice boards are plugged into.
+// surroundings are what voice boards, and nodes and gateways of OpenClaw, are plugged
+// into.
 type surroundings struct {
 	hub       *board.Board
 	base      *Base

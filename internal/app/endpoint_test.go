@@ -78,7 +78,9 @@ func newInstance(t *testing.T, o boardtest.Options) *instance {
 		t.Fatal(err)
 	}
 	t.Cleanup(i.servers.Close)
-	i.refresh = reconcile(i.base, i.servers, clouds, log)
+	joined := newShims(surroundings{hub: i.Board, base: i.base, messages: i.Board.Bus, log: log})
+	t.Cleanup(joined.Close)
+	i.refresh = reconcile(i.base, i.servers, clouds, joined, log)
 	e := &endpoint{
 		base: i.base, servers: i.servers, refresh: i.refresh, guard: account.NewGuard(3, nil), log: log,
 		address: func(r *http.Request) netip.Addr { return observe.Addresses{}.Of(r) },
@@ -210,7 +212,7 @@ func TestEndpoint(t *testing.T) {
 	if books := v.Books(); len(books) != 1 || books[0].FullName("use") != "robot_use" {
 		t.Errorf("the prompts are %+v", books)
 	}
-	health := upstreamHealth(i.base, i.Board, i.servers, mcp.NewClouds(mcp.CloudOptions{}))
+	health := upstreamHealth(i.base, i.Board, i.servers, mcp.NewClouds(mcp.CloudOptions{}), nil)
 	if h := health(u); h.State != api.UpstreamReady || h.Tools != 3 || h.Transport != upstream.WebSocket || h.Where != "" {
 		t.Errorf("its health is %+v", h)
 	}
@@ -302,7 +304,7 @@ func TestEndpointOfTwoInstances(t *testing.T) {
 		}
 	}
 	health := func(i *instance) api.UpstreamHealth {
-		return upstreamHealth(i.base, i.Board, i.servers, mcp.NewClouds(mcp.CloudOptions{}))(u)
+		return upstreamHealth(i.base, i.Board, i.servers, mcp.NewClouds(mcp.CloudOptions{}), nil)(u)
 	}
 	if h := health(here); h.State != api.UpstreamWaiting || !strings.Contains(h.Trouble.En, "not connected yet") {
 		t.Errorf("before it connects its health is %+v", h)

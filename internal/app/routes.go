@@ -24,7 +24,10 @@ type doors struct {
 	version                                    string
 }
 
-// routes is the whole outside surface.
+// homePattern is the address of the page that tells what there is.
+const homePattern = "GET /{$}"
+
+// routes is the whole outside surface, but for what [orGateway] adds.
 func routes(d doors) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.Handle("/sse/rokid", d.lingzhu)
@@ -53,9 +56,9 @@ func routes(d doors) *http.ServeMux {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]any{"ok": true, "status": "live"})
 	})
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc(homePattern, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		fmt.Fprintf(w, "Patchbay %s is running.\nGlasses ask at /sse/rokid, EyeClaw plugins connect to /cable,\nprograms call tools at /mcp, and learn at /api/mcp.\nVoice boards call home at /xiaozhi/ota/.\n", d.version)
+		fmt.Fprintf(w, "Patchbay %s is running.\nGlasses ask at /sse/rokid, EyeClaw plugins connect to /cable,\nprograms call tools at /mcp, and learn at /api/mcp.\nVoice boards call home at /xiaozhi/ota/.\nOpenClaw's nodes and operators connect with a WebSocket to any address that is nobody else's.\n", d.version)
 	})
 	return mux
 }

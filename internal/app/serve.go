@@ -67,7 +67,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		}
 	}
 
-	base, err := OpenBase(ctx, c, log)
+	base, err := OpenBase(ctx, c, o.Version, log)
 	if err != nil {
 		return err
 	}
@@ -106,6 +106,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	base.dial = photos.Dial
 
 	glasses := rokid.New(rokid.Options{
 		Accounts: base.Accounts, Board: hub, Guard: guard, Photos: photos, BindingPhotos: bindingPhotos,
@@ -140,14 +141,22 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	}
 	socket.Offer(learn.Tools())
 	quizOn(hub, points, base, log)
-	voices, err := boardsOn(ctx, surroundings{
+	around := surroundings{
 		hub: hub, base: base, messages: messages, log: log, reg: registry, guard: guard, addresses: addresses,
 		dial: photos.Dial, web: listener.Addr(), demo: o.Demo,
-	})
+	}
+	voices, err := boardsOn(ctx, around)
 	if err != nil {
 		return err
 	}
 	defer voices.Close()
+	nodes, err := gatewayOn(around)
+	if err != nil {
+		return err
+	}
+	defer shutdownNow(nodes)
+	joined := newShims(around)
+	defer joined.Close()
 	programs := mcp.New(mcp.Options{
 		Board: hub, Accounts: account.NewRecent(base.Accounts), Guard: guard, Box: base.Box, Logger: log, Registerer: registry,
 		Address: addresses.Of, Version: o.Version, PublicURL: c.PublicURL, Hosts: c.MCP.Hosts, Origins: c.MCP.Origins,
@@ -165,7 +174,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	defer servers.Close()
 	clouds := newClouds(base, programs, messages.Instance, photos.Dial)
 	defer clouds.Close()
-	refresh := reconcile(base, servers, clouds, log)
+	refresh := reconcile(base, servers, clouds, joined, log)
 	if err := hub.OnTools(ctx, refresh); err != nil {
 		return err
 	}
@@ -174,8 +183,9 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		Board: hub, Accounts: base.Accounts, Guard: guard, Logger: log, Address: addresses.Of, Version: o.Version,
 		Health:     func(bot store.Bot) api.Health { return cableHealth(cable, bot) },
 		Disconnect: hub.Unplug,
-		Upstream:   upstreamHealth(base, hub, servers, clouds),
+		Upstream:   upstreamHealth(base, hub, servers, clouds, joined),
 		Listen:     voices.boards.Listen,
+		Nodes:      nodesOf(base, nodes),
 	})
 	if err != nil {
 		return err
@@ -190,7 +200,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		metrics:    metricsHandler(c, registry, control, addresses), ready: readiness(&ready, base.Store, messages), version: o.Version,
 	})
 	server := &http.Server{
-		Handler:           observe.Requests(log, registry, mux),
+		Handler:           observe.Requests(log, registry, orGateway(mux, nodes)),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
@@ -223,6 +233,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		defer speaking.Wait()
 		hub.Drain(limit)
 		cable.Shutdown(limit) //nolint:errcheck // what is left ends with the process
+		nodes.Shutdown(limit) //nolint:errcheck // the same
 		if err := <-closed; err != nil {
 			return server.Close()
 		}

@@ -36,7 +36,7 @@ func (s *EndpointSettings) Validate() error {
 }
 
 // UpstreamSettings are the settings of an upstream: *[upstream.Settings],
-// *[EndpointSettings] or *[CloudSettings].
+// *[EndpointSettings], *[CloudSettings] or *[ShimSettings].
 type UpstreamSettings interface {
 	// Validate finds what is wrong with them. It tells no secret.
 	Validate() error
@@ -53,6 +53,8 @@ func (b *Base) ReadUpstream(u store.Upstream) (UpstreamSettings, error) {
 		s = new(EndpointSettings)
 	case UpstreamCloud:
 		s = new(CloudSettings)
+	case UpstreamShim:
+		s = new(ShimSettings)
 	default:
 		return nil, fmt.Errorf("upstream %s is of kind %q, which this version does not know", u.Slug, u.Kind)
 	}
@@ -76,6 +78,8 @@ func whereOf(s UpstreamSettings) string {
 		return s.Where()
 	case *CloudSettings:
 		return s.where()
+	case *ShimSettings:
+		return s.URL
 	}
 	return ""
 }
@@ -156,6 +160,8 @@ func maskedURL(s UpstreamSettings) string {
 		full = s.URL
 	case *CloudSettings:
 		full = s.URL
+	case *ShimSettings:
+		full = s.URL
 	}
 	if strings.Contains(full, "?") {
 		return whereOf(s) + "?" + masked
@@ -176,7 +182,7 @@ func (b *Base) CheckUpstream(ctx context.Context, owner store.Person, slug strin
 }
 
 // upstreamHealth tells how the connection of an upstream is.
-func upstreamHealth(b *Base, hub *board.Board, servers *upstream.Manager, clouds *mcp.Clouds) func(store.Upstream) api.UpstreamHealth {
+func upstreamHealth(b *Base, hub *board.Board, servers *upstream.Manager, clouds *mcp.Clouds, joined *shims) func(store.Upstream) api.UpstreamHealth {
 	return func(u store.Upstream) api.UpstreamHealth {
 		var h api.UpstreamHealth
 		if s, ok := servers.Status(OutletOf(u)); ok {
@@ -186,6 +192,8 @@ func upstreamHealth(b *Base, hub *board.Board, servers *upstream.Manager, clouds
 			}
 		} else if s, ok := clouds.Status(OutletOf(u)); ok {
 			h = cloudHealth(s)
+		} else if u.Kind == UpstreamShim {
+			h = joined.health(OutletOf(u))
 		}
 		h.Where = b.UpstreamWhere(u)
 		return h

@@ -15,6 +15,7 @@ import (
 	"patchbay/internal/board"
 	"patchbay/internal/plug/mcp"
 	"patchbay/internal/plug/mcp/upstream"
+	"patchbay/internal/plug/openclaw/shim"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
@@ -28,6 +29,9 @@ const (
 	UpstreamDialsIn = "endpoint"
 	// UpstreamCloud is a service that we connect to, and that calls our tools.
 	UpstreamCloud = "cloud"
+	// UpstreamShim is an OpenClaw gateway of somebody's that the owner's devices join
+	// as nodes.
+	UpstreamShim = "shim"
 )
 
 // errCommand keeps those who do not run the installation from running programs
@@ -126,7 +130,7 @@ func (noSocket) Unplug()           {}
 
 // reconcile makes what is connected what the database says, again each time that
 // changes. It may be called by many goroutines at once: what was read last counts.
-func reconcile(b *Base, servers *upstream.Manager, clouds *mcp.Clouds, log *slog.Logger) func(context.Context) error {
+func reconcile(b *Base, servers *upstream.Manager, clouds *mcp.Clouds, joined *shims, log *slog.Logger) func(context.Context) error {
 	var one sync.Mutex
 	return func(ctx context.Context) error {
 		one.Lock()
@@ -145,6 +149,7 @@ func reconcile(b *Base, servers *upstream.Manager, clouds *mcp.Clouds, log *slog
 		}
 		var specs []upstream.Spec
 		var services []mcp.Cloud
+		var gateways []shim.Spec
 		for _, u := range rows {
 			switch u.Kind {
 			case UpstreamMCP, UpstreamDialsIn:
@@ -163,6 +168,11 @@ func reconcile(b *Base, servers *upstream.Manager, clouds *mcp.Clouds, log *slog
 						Allow: s.Allow, Deny: s.Deny, Most: s.Most, Guarded: !admin[u.Owner],
 					})
 				}
+			case UpstreamShim:
+				var s ShimSettings
+				if err = b.UpstreamSettings(u, &s); err == nil {
+					gateways = append(gateways, s.spec(u, !admin[u.Owner]))
+				}
 			}
 			if err != nil { // one of them must not keep the others away
 				log.Error("the settings of an upstream cannot be read", "upstream", u.Slug, "error", err)
@@ -170,6 +180,7 @@ func reconcile(b *Base, servers *upstream.Manager, clouds *mcp.Clouds, log *slog
 			}
 		}
 		clouds.Set(services)
+		joined.set(gateways)
 		servers.Set(specs)
 		return nil
 	}

@@ -43,6 +43,7 @@ type Config struct {
 	Turn     Turn     `key:"turn" doc:"How long a question and its answer may take."`
 	Lingzhu  Lingzhu  `key:"lingzhu" doc:"Rokid glasses through the Lingzhu platform."`
 	XiaoZhi  XiaoZhi  `key:"xiaozhi" doc:"XiaoZhi voice boards."`
+	Nodes    Nodes    `key:"nodes" doc:"OpenClaw's nodes and operators that connect to this server."`
 	Fetch    Fetch    `key:"fetch" doc:"Downloads of pictures whose addresses came from outside. Loopback and private addresses are refused unless allow_nets has them."`
 	Trace    Trace    `key:"trace" doc:"Records of turns and calls: who, when, how long, how it ended."`
 	History  History  `key:"history" doc:"What bots are told about earlier turns of a conversation."`
@@ -135,6 +136,14 @@ type XiaoZhi struct {
 	Linger    time.Duration `key:"linger" default:"10m" min:"1s" max:"1d" doc:"The same for boards that wait for their button."`
 	Voice     string        `key:"voice" default:"repeat" oneof:"repeat,off" doc:"What is said to people who talk to a board: repeat says back what was heard, to show that sound travels both ways; off says nothing."`
 	WakeWords []string      `key:"wake_words" default:"你好小智,小智小智,你好小鑫,你好小新,小美同学,小龙小龙,喵喵同学,小冰小冰,嗨小智,Hi ESP,Jarvis,Sophia,Hey Willow" doc:"What boards say that they were woken with. Anything else that comes in its place was typed, and is a question."`
+}
+
+// Nodes is how nodes and operators of OpenClaw are served.
+type Nodes struct {
+	Allow        []string `key:"allow" doc:"Commands that nodes may be told beyond what machines of their kind may do anyway, by their exact names: dangerous ones, such as camera.snap, and those that a node has invented. A node must have declared a command besides, and its owner have approved it."`
+	Deny         []string `key:"deny" doc:"Commands that no node is told, whatever else allows them."`
+	ApproveLocal bool     `key:"approve_local" default:"true" doc:"Programs on this machine that show a key are paired at once. What a node can do has to be approved nevertheless."`
+	Connections  int      `key:"connections" default:"10000" min:"1" max:"1000000" doc:"Most connections of nodes and operators."`
 }
 
 // Fetch bounds downloads of addresses that came from outside.

@@ -65,6 +65,7 @@ func TestDefaults(t *testing.T) {
 		XiaoZhi: XiaoZhi{Transport: "websocket", Framing: 1, Keepalive: 4 * time.Minute, Boards: 20000, Sockets: 5000,
 			Silence: time.Minute, Linger: 10 * time.Minute, Voice: "repeat", WakeWords: []string{"你好小智", "小智小智", "你好小鑫", "你好小新", "小美同学",
 				"小龙小龙", "喵喵同学", "小冰小冰", "嗨小智", "Hi ESP", "Jarvis", "Sophia", "Hey Willow"}},
+		Nodes: Nodes{Allow: []string{}, Deny: []string{}, ApproveLocal: true, Connections: 10000},
 	}
 	if got := c.Data; filepath.Separator == '/' && got != want.Data {
 		t.Errorf("data = %q", got)
@@ -153,6 +154,7 @@ func TestEveryKey(t *testing.T) {
 		"xiaozhi.join": "mqtts://mqtt.example.org", "xiaozhi.join_user": "patchbay", "xiaozhi.join_password": "p", "xiaozhi.join_secret": "s", "xiaozhi.join_events": "true",
 		"xiaozhi.boards": "7", "xiaozhi.sockets": "8", "xiaozhi.firmware": "/srv/firmware", "xiaozhi.time_zone": "Asia/Shanghai",
 		"xiaozhi.silence": "30s", "xiaozhi.linger": "5m", "xiaozhi.voice": "off", "xiaozhi.wake_words": "你好",
+		"nodes.allow": "camera.snap", "nodes.deny": "system.run", "nodes.approve_local": "false", "nodes.connections": "100",
 	}
 	// What a key cannot be given without.
 	with := map[string][]string{

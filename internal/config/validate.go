@@ -141,7 +141,13 @@ func (c *Config) checkOutside(p *Problems) {
 	checkItems(p, "fetch.allow_hosts", c.Fetch.AllowHosts, isHostPattern, "hosts such as media.example.org, *.example.org or 192.168.1.7")
 	checkItems(p, "lingzhu.binding_hosts", c.Lingzhu.BindingHosts, isHostPattern, "hosts such as *.rokidcdn.com or media.example.org")
 	checkPrefixes(p, "fetch.allow_nets", c.Fetch.AllowNets)
+	const names = "exact names of commands, such as camera.snap; a * stands for nothing else here"
+	checkItems(p, "nodes.allow", c.Nodes.Allow, commandName.MatchString, names)
+	checkItems(p, "nodes.deny", c.Nodes.Deny, commandName.MatchString, names)
 }
+
+// commandName is what a command of a node may be called.
+var commandName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 func (c *Config) checkBoards(p *Problems) {
 	x := c.XiaoZhi

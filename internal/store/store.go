@@ -69,6 +69,7 @@ type DB struct {
 	Traces        Traces
 	Media         Media
 	Upstreams     Upstreams
+	ShimNodes     ShimNodes
 	ToolRules     ToolRules
 	Calls         Calls
 	Leases        Leases
@@ -109,6 +110,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	db.Traces = Traces{db}
 	db.Media = Media{db}
 	db.Upstreams = Upstreams{db}
+	db.ShimNodes = ShimNodes{db}
 	db.ToolRules = ToolRules{db}
 	db.Calls = Calls{db}
 	db.Leases = Leases{db}

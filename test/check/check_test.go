@@ -264,3 +264,11 @@ func TestUnreachable(t *testing.T) {
 		t.Errorf("the result is %+v", res)
 	}
 }
+
+// What a test says is wrong is not lost among what a program has logged.
+func TestReasons(t *testing.T) {
+	long := "    house_test.go:191: the answer is wrong\n    house_test.go:121: time=0 level=INFO msg=fine\n            level=INFO msg=more\n    --- FAIL: TestHouse (1.00s)\n"
+	if got := reasons(long); got != "    house_test.go:191: the answer is wrong\n    --- FAIL: TestHouse (1.00s)\n" {
+		t.Errorf("%q", got)
+	}
+}

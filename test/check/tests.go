@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -277,7 +278,25 @@ func (t *tally) complaint(e event, p *packageTally) string {
 	b.Write(buffer(p.output, "").Bytes())
 	text := b.String()
 	if len(text) > maxComplaint {
-		text = "…" + text[len(text)-maxComplaint:]
+		text = reasons(text[:len(text)-maxComplaint]) + "…" + text[len(text)-maxComplaint:]
 	}
 	return text
+}
+
+// maxReasons bounds what is printed of the part of a failure that is left out.
+const maxReasons = 8 << 10
+
+// said is a line by which a test says what is wrong. Programs' log lines, which some
+// tests print, look the same but for their level.
+var said = regexp.MustCompile(`^\s*(\S+_test\.go:\d+: |--- FAIL|panic: |WARNING: DATA RACE)`)
+
+// reasons are the lines of a long text in which tests say what is wrong.
+func reasons(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if said.MatchString(line) && !strings.Contains(line, " level=") && b.Len()+len(line) < maxReasons {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
 }

@@ -144,7 +144,9 @@ func (l *Link) run(ctx context.Context) {
 		}
 		told = t.Problem
 		l.opt.log().Log(ctx, level, "openclaw: there is no connection to the gateway", "problem", t.Problem, "error", t.Error())
-		l.rest(ctx, wait(t, l.impatient(pause)), max(t.RetryAfter, wire.RetryFirst))
+		d := wait(t, l.impatient(pause))
+		l.set(func() { l.failed(t, d) })
+		l.rest(ctx, d, max(t.RetryAfter, wire.RetryFirst))
 		pause = min(2*pause, wire.RetryLast)
 	}
 	l.set(func() {
@@ -172,9 +174,7 @@ func (l *Link) once(ctx context.Context) *Trouble {
 		err = l.up(ctx, c)
 	}
 	if err != nil {
-		t := asTrouble(err)
-		l.set(func() { l.failed(t) })
-		return t
+		return asTrouble(err)
 	}
 	l.set(func() {
 		l.conn, l.attempts, l.tried = c, l.attempts+1, time.Now()
@@ -186,9 +186,7 @@ func (l *Link) once(ctx context.Context) *Trouble {
 		return errClosed
 	case <-c.Done():
 	}
-	t := asTrouble(c.Err())
-	l.set(func() { l.failed(t) })
-	return t
+	return asTrouble(c.Err())
 }
 
 // up has the owner of the link do what is to be done on each new connection.
@@ -206,10 +204,11 @@ func (l *Link) up(ctx context.Context, c *Conn) error {
 	return err
 }
 
-// failed notes what is wrong. With mu held.
-func (l *Link) failed(t *Trouble) {
-	l.conn, l.attempts, l.tried = nil, l.attempts+1, time.Now()
-	l.state.Connected, l.state.Since, l.state.Trouble = false, time.Time{}, t
+// failed notes what is wrong, and how long it is left so. With mu held.
+func (l *Link) failed(t *Trouble, pause time.Duration) {
+	now := time.Now()
+	l.conn, l.attempts, l.tried = nil, l.attempts+1, now
+	l.state.Connected, l.state.Since, l.state.Trouble, l.state.Again = false, time.Time{}, t, now.Add(pause)
 }
 
 // set changes what everybody can see.
@@ -244,7 +243,6 @@ func wait(t *Trouble, pause time.Duration) time.Duration {
 // wants a connection.
 func (l *Link) rest(ctx context.Context, d, least time.Duration) {
 	least = min(d, least)
-	l.set(func() { l.state.Again = time.Now().Add(d) })
 	timer := time.NewTimer(least)
 	defer timer.Stop()
 	select {

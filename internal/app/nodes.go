@@ -1,0 +1,209 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"patchbay/internal/api"
+	"patchbay/internal/plug/openclaw/gateway"
+	"patchbay/internal/plug/openclaw/wire"
+)
+
+// nodesOf does for /api/v1, and so for the command line and pages, what OpenClaw's
+// operators do over a connection.
+func nodesOf(b *Base, g *gateway.Gateway) func(context.Context, api.NodeAct) (json.RawMessage, error) {
+	return func(ctx context.Context, a api.NodeAct) (json.RawMessage, error) {
+		n := nodeActs{gateway: g, who: gateway.Operator{Admin: a.Admin, Only: a.Only, Key: a.Key, Rules: a.Rules, Program: a.Program}}
+		if a.Person != "" {
+			p, err := b.Store.People.ByID(ctx, a.Person)
+			if err != nil {
+				return nil, err
+			}
+			n.who.Person = p
+		}
+		out, err := n.act(ctx, a)
+		return out, nodeError(err)
+	}
+}
+
+// nodeActs does what one operator wants.
+type nodeActs struct {
+	gateway *gateway.Gateway
+	who     gateway.Operator
+}
+
+func (n nodeActs) do(ctx context.Context, method string, params any) (json.RawMessage, error) {
+	return n.gateway.Do(ctx, n.who, method, params)
+}
+
+func (n nodeActs) act(ctx context.Context, a api.NodeAct) (json.RawMessage, error) {
+	switch a.Act {
+	case api.NodeList:
+		return n.do(ctx, wire.MethodNodeList, struct{}{})
+	case api.PairList:
+		return n.pairs(ctx)
+	case api.PairApprove:
+		return n.decide(ctx, a.Request, wire.MethodDeviceApprove, wire.MethodNodeApprove)
+	case api.PairReject:
+		return n.decide(ctx, a.Request, wire.MethodDeviceReject, wire.MethodNodeReject)
+	}
+	node, err := n.find(ctx, a.Node)
+	if err != nil {
+		return nil, err
+	}
+	type id struct {
+		NodeID string `json:"nodeId"`
+	}
+	switch a.Act {
+	case api.NodeDescribe:
+		return n.do(ctx, wire.MethodNodeDescribe, id{node})
+	case api.NodeRemove:
+		return n.do(ctx, wire.MethodNodeRemove, id{node})
+	case api.NodeRename:
+		return n.do(ctx, wire.MethodNodeRename, struct {
+			id
+			Name string `json:"displayName"`
+		}{id{node}, a.Name})
+	case api.NodeInvoke:
+		call := wire.Invoke{NodeID: node, Command: a.Command, Params: a.Params, IdempotencyKey: a.Once}
+		if call.IdempotencyKey == "" {
+			call.IdempotencyKey = uuid.NewString()
+		}
+		if a.Timeout > 0 {
+			call.TimeoutMS = new(a.Timeout.Milliseconds())
+		}
+		return n.do(ctx, wire.MethodNodeInvoke, call)
+	}
+	return nil, fmt.Errorf("nobody knows how to %s nodes", a.Act)
+}
+
+// pairs lists whoever asks to be let in, and what nodes want to do.
+func (n nodeActs) pairs(ctx context.Context) (json.RawMessage, error) {
+	var devices wire.DevicePairs
+	var nodes wire.NodePairs
+	for method, into := range map[string]any{wire.MethodDevicePairList: &devices, wire.MethodNodePairList: &nodes} {
+		out, err := n.do(ctx, method, struct{}{})
+		if err == nil {
+			err = json.Unmarshal(out, into)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(Pairs{Devices: devices.Pending, Nodes: nodes.Pending})
+}
+
+// Pairs is the answer of /api/v1/pairs: requests that wait for a decision.
+type Pairs struct {
+	Devices []wire.DeviceRequest `json:"devices"` // to be let in
+	Nodes   []wire.NodeRequest   `json:"nodes"`   // to do something
+}
+
+// decide decides about a request, of whichever kind it is. It is named by its id or
+// the beginning of it, by the id or the name of the device, if only one waits.
+func (n nodeActs) decide(ctx context.Context, ref, device, node string) (json.RawMessage, error) {
+	text, err := n.pairs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all Pairs
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, err
+	}
+	m := all.Find(ref)
+	if len(m) == 0 {
+		return nil, &api.NodeError{Status: http.StatusNotFound, Message: "no pairing request " + ref + " waits; it may have expired, and comes again when the device tries again"}
+	}
+	if len(m) > 1 {
+		return nil, &api.NodeError{Status: http.StatusConflict, Message: "several pairing requests wait that " + ref + " may mean; give the id of one"}
+	}
+	method := device
+	if m[0].Node {
+		method = node
+	}
+	return n.do(ctx, method, map[string]string{"requestId": m[0].ID})
+}
+
+// PairRef is a request among [Pairs].
+type PairRef struct {
+	ID   string
+	Node bool // it is about what a node can do
+}
+
+// Find finds the requests that ref may mean: an id or the beginning of one, or the id
+// or the name of a device.
+func (p *Pairs) Find(ref string) []PairRef {
+	var exact, some []PairRef
+	look := func(r PairRef, peer, name string) {
+		switch {
+		case r.ID == ref:
+			exact = append(exact, r)
+		case ref != "" && (strings.HasPrefix(r.ID, ref) || strings.HasPrefix(peer, ref) || strings.EqualFold(name, ref)):
+			some = append(some, r)
+		}
+	}
+	for _, d := range p.Devices {
+		look(PairRef{ID: d.RequestID}, d.DeviceID, d.DisplayName)
+	}
+	for _, d := range p.Nodes {
+		look(PairRef{ID: d.RequestID, Node: true}, d.NodeID, d.DisplayName)
+	}
+	if len(exact) > 0 {
+		return exact
+	}
+	return some
+}
+
+// find finds a node by its id, the beginning of it, or its name.
+func (n nodeActs) find(ctx context.Context, ref string) (id string, err error) {
+	out, err := n.do(ctx, wire.MethodNodeList, struct{}{})
+	if err != nil {
+		return "", err
+	}
+	var list wire.NodeList
+	if err := json.Unmarshal(out, &list); err != nil {
+		return "", err
+	}
+	var found []string
+	for _, node := range list.Nodes {
+		if node.NodeID == ref {
+			return ref, nil
+		}
+		if ref != "" && (strings.HasPrefix(node.NodeID, ref) || strings.EqualFold(node.DisplayName, ref)) {
+			found = append(found, node.NodeID)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return "", &api.NodeError{Status: http.StatusNotFound, Message: fmt.Sprintf("there is no node %q; patchbay node list shows those there are", ref)}
+	}
+	return "", &api.NodeError{Status: http.StatusConflict, Message: fmt.Sprintf("%d nodes may be meant by %q; give the id of one", len(found), ref)}
+}
+
+// nodeError is an error of the gateway as /api/v1 answers it.
+func nodeError(err error) error {
+	e, ok := errors.AsType[*wire.Error](err)
+	if !ok {
+		return err
+	}
+	status := http.StatusBadGateway // the node's
+	switch {
+	case e.Detail() == wire.DetailNotConnected:
+		status = http.StatusServiceUnavailable
+	case e.Code == wire.InvalidRequest:
+		status = http.StatusBadRequest
+	case e.Code == wire.Forbidden:
+		status = http.StatusForbidden
+	case e == wire.UnknownNode || e == wire.UnknownRequest:
+		status = http.StatusNotFound
+	}
+	return &api.NodeError{Status: status, Code: string(e.Code), Message: e.Message, Details: e.Details}
+}

@@ -1,0 +1,99 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"patchbay/internal/account"
+	"patchbay/internal/board"
+	"patchbay/internal/bus"
+	agents "patchbay/internal/plug/openclaw/bot"
+	"patchbay/internal/plug/openclaw/gateway"
+	"patchbay/internal/store"
+)
+
+// openClawSubject is where the gateways of the instances tell one another who has
+// come, and what was decided.
+const openClawSubject = "pb.openclaw."
+
+// ownerLimit bounds the look at who owns a bot.
+const ownerLimit = 5 * time.Second
+
+// gatewayOn makes the gateway that OpenClaw's programs connect to.
+func gatewayOn(at surroundings) (*gateway.Gateway, error) {
+	n := at.base.Config.Nodes
+	o := gateway.Options{
+		Accounts: at.base.Accounts, Store: at.base.Store, Hub: at.hub, Guard: at.guard, Logger: at.log, Registerer: at.reg,
+		Address: at.addresses.Of, Version: at.base.Version, Allow: n.Allow, Deny: n.Deny, AutoApproveLocal: n.ApproveLocal, Conns: n.Connections,
+	}
+	if !at.messages.Alone() {
+		o.Tell, o.Hear = tellsOthers(at.messages, openClawSubject)
+	}
+	g, err := gateway.New(o)
+	if err != nil {
+		return nil, fmt.Errorf("openclaw: %w", err)
+	}
+	return g, nil
+}
+
+// shutdownNow ends a gateway that is not shut down yet, without waiting for anybody.
+func shutdownNow(g *gateway.Gateway) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	g.Shutdown(ctx) //nolint:errcheck // that it did not wait
+}
+
+// tellsOthers is a way to tell all other instances something, and to hear it.
+func tellsOthers(messages *bus.Bus, subject string) (tell func([]byte) error, hear func(func([]byte)) error) {
+	mine := subject + messages.Instance
+	tell = func(data []byte) error { return messages.Publish(mine, data) }
+	hear = func(handle func([]byte)) error {
+		_, err := messages.Subscribe(subject+"*", func(m *nats.Msg) { // ends with the bus
+			if m.Subject != mine {
+				handle(m.Data)
+			}
+		})
+		return err
+	}
+	return tell, hear
+}
+
+// orGateway hands WebSockets to the gateway that come to an address that is nobody
+// else's: OpenClaw's programs use whatever address they are given.
+func orGateway(mux *http.ServeMux, g http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+			if _, pattern := mux.Handler(r); pattern == "" || pattern == homePattern {
+				g.ServeHTTP(w, r)
+				return
+			}
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// agentOptions are for the bots that agents of somebody's gateway answer for.
+func (b *Base) agentOptions(log *slog.Logger) agents.Options {
+	return agents.Options{
+		Keep: func(ctx context.Context, number int64, identity string) error {
+			_, err := b.Registry.Change(ctx, number, board.Changes{Set: map[string]string{"device_identity": identity}})
+			return err
+		},
+		Dial: func(row store.Bot) func(context.Context, string, string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(context.Background(), ownerLimit)
+			defer cancel()
+			if p, err := b.Store.People.ByID(ctx, row.Owner); err == nil && p.Role == account.RoleAdmin {
+				return nil // it runs the installation, and its gateway may well be on this machine
+			}
+			return b.dial
+		},
+		Version: b.Version, Logger: log,
+	}
+}

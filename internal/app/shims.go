@@ -1,0 +1,319 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"patchbay/internal/api"
+	"patchbay/internal/board"
+	"patchbay/internal/plug/openclaw/client"
+	"patchbay/internal/plug/openclaw/shim"
+	"patchbay/internal/plug/xiaozhi"
+	"patchbay/internal/store"
+	"patchbay/internal/tool"
+)
+
+// ShimSettings say which gateway an owner's devices join as nodes, and how. They hold
+// a secret.
+type ShimSettings struct {
+	// URL is that of the gateway, ws:// or wss://.
+	URL string `json:"url"`
+	// Token is the gateway's shared secret, gateway.auth.token in its settings.
+	Token string `json:"token,omitempty" secret:"true"`
+	// Mode is each, if every device is a node, or one, if all of them are one. Empty
+	// means each.
+	Mode shim.Mode `json:"mode,omitempty"`
+	// Title is how the node of mode one is called. Empty means Patchbay.
+	Title string `json:"title,omitempty"`
+	// Devices are the devices that join, by name, and patterns in which * stands for
+	// any text. Empty means all.
+	Devices []string `json:"devices,omitempty"`
+	// Notices passes on what devices tell by themselves, which wakes the gateway's
+	// agent.
+	Notices bool `json:"notices,omitempty"`
+}
+
+const (
+	// maxShimDevices bounds the list of devices, which is looked through whenever one
+	// of them changes.
+	maxShimDevices = 200
+	// maxShimTitle bounds the name of a node, in bytes.
+	maxShimTitle = 80
+)
+
+// Validate finds what is wrong with the settings. It tells no secret.
+func (s *ShimSettings) Validate() error {
+	if strings.TrimSpace(s.URL) == "" {
+		return errors.New("url is missing: give the address of the gateway, for example ws://127.0.0.1:18789")
+	}
+	if _, err := client.ParseURL(s.URL); err != nil {
+		return err
+	}
+	switch {
+	case strings.TrimSpace(s.Token) != s.Token:
+		return errors.New("token has a space or a line break at an end; copy it again")
+	case s.Mode != "" && s.Mode != shim.Each && s.Mode != shim.One:
+		return fmt.Errorf("mode is %q; choose each, if every device is a node, or one, if all of them are one", s.Mode)
+	case len(s.Title) > maxShimTitle:
+		return fmt.Errorf("title has %d bytes; %d are the most", len(s.Title), maxShimTitle)
+	case len(s.Devices) > maxShimDevices:
+		return fmt.Errorf("devices takes %d patterns; * stands for any text", maxShimDevices)
+	}
+	for _, p := range s.Devices {
+		if err := board.CheckPattern(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// spec is the gateway of an upstream.
+func (s *ShimSettings) spec(u store.Upstream, guarded bool) shim.Spec {
+	url, _ := client.ParseURL(s.URL) // it was checked before it was kept
+	return shim.Spec{
+		ID: OutletOf(u), URL: url, Token: s.Token, Mode: s.Mode, Title: s.Title, Devices: s.Devices, Owner: u.Owner, Notices: s.Notices,
+		Guarded: guarded, Version: u.Version,
+	}
+}
+
+// shims keeps the gateways joined that owners have added. One instance at a time
+// joins each: a node that connects twice is reached by its newest connection alone.
+type shims struct {
+	manager  *shim.Manager
+	leases   store.Leases
+	instance string // empty: there are no others
+	log      *slog.Logger
+
+	cancel context.CancelFunc
+	done   chan struct{} // nil: there are no others
+
+	mu     sync.Mutex
+	wanted []shim.Spec
+	mine   map[string]bool
+}
+
+const (
+	// shimLease is how long an instance that died keeps a gateway from the others.
+	shimLease = 30 * time.Second
+	// shimStore bounds reading and writing of what shims keep.
+	shimStore = 10 * time.Second
+)
+
+func newShims(at surroundings) *shims {
+	kept := keptNodes{at.base}
+	s := &shims{leases: at.base.Store.Leases, log: at.log, mine: map[string]bool{}, manager: shim.New(shim.Options{
+		Source: devices{at.hub}, Load: kept.load, Save: kept.save, Dial: at.dial, Stats: shim.MachineStats, Version: at.base.Version, Logger: at.log, Registerer: at.reg,
+	})}
+	if at.messages.Alone() {
+		return s
+	}
+	var ctx context.Context
+	ctx, s.cancel = context.WithCancel(context.Background())
+	s.instance, s.done = at.messages.Instance, make(chan struct{})
+	go func() {
+		defer close(s.done)
+		s.keepLeases(ctx)
+	}()
+	return s
+}
+
+// set makes the given gateways those that are joined.
+func (s *shims) set(specs []shim.Spec) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wanted = specs
+	s.apply()
+}
+
+// apply joins what this instance may. With mu held.
+func (s *shims) apply() {
+	some := s.wanted
+	if s.instance != "" {
+		some = nil
+		for _, spec := range s.wanted {
+			if s.mine[spec.ID] {
+				some = append(some, spec)
+			}
+		}
+	}
+	s.manager.Set(some)
+}
+
+// keepLeases takes and renews the right to join gateways, until ctx ends.
+func (s *shims) keepLeases(ctx context.Context) {
+	tick := time.NewTicker(shimLease / 6)
+	defer tick.Stop()
+	for {
+		s.mu.Lock()
+		wanted := s.wanted
+		s.mu.Unlock()
+		mine := make(map[string]bool, len(wanted))
+		for _, spec := range wanted {
+			now := time.Now()
+			ok, err := s.leases.Take(ctx, "shim:"+spec.ID, s.instance, now, now.Add(shimLease))
+			if err != nil && ctx.Err() == nil {
+				s.log.Warn("openclaw: whether this instance may join a gateway could not be found out", "gateway", spec.ID, "error", err)
+			}
+			mine[spec.ID] = ok
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		s.mu.Lock()
+		s.mine = mine
+		s.apply()
+		s.mu.Unlock()
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// health tells how the nodes at a gateway are.
+func (s *shims) health(id string) api.UpstreamHealth {
+	nodes, mine := s.manager.Status(id)
+	if !mine {
+		return api.UpstreamHealth{State: api.UpstreamElsewhere}
+	}
+	h := api.UpstreamHealth{State: api.UpstreamReady, Server: "OpenClaw"}
+	for _, n := range nodes {
+		h.Tools += n.Tools
+		h.Cut = h.Cut || n.Cut > 0
+		h.ServerVersion = cmp.Or(h.ServerVersion, n.Gateway)
+		h.Nodes = append(h.Nodes, api.ShimNode{
+			Device: n.Device, Name: n.Name, Node: n.Node, State: string(n.State), Since: n.Since, Tools: n.Tools, Taken: n.Taken, Cut: n.Cut,
+			NextTry: n.NextTry, Told: n.Told, Command: n.Command,
+		})
+		if n.State != shim.Ready && h.State == api.UpstreamReady { // the first that is not
+			h.State, h.Since, h.NextTry, h.Trouble = shimState(n.State), n.Since, n.NextTry, n.Told
+		}
+	}
+	return h
+}
+
+// shimState is the state of a node as that of its gateway.
+func shimState(s shim.State) string {
+	switch s {
+	case shim.Pairing, shim.Approval:
+		return api.UpstreamFailed // somebody has to do something
+	}
+	return string(s)
+}
+
+// Close leaves all gateways, and lets other instances join them.
+func (s *shims) Close() {
+	if s.done != nil {
+		s.cancel()
+		<-s.done
+	}
+	s.manager.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), shimStore)
+	defer cancel()
+	for id, mine := range s.mine {
+		if mine {
+			s.leases.Release(ctx, "shim:"+id, s.instance) //nolint:errcheck // it runs out by itself
+		}
+	}
+}
+
+// keptNodes keeps the keys of nodes, sealed.
+type keptNodes struct{ base *Base }
+
+// upstreamOf is the number of the upstream that a shim is of.
+func upstreamOf(spec string) (int64, error) {
+	return strconv.ParseInt(strings.TrimPrefix(spec, "upstream:"), 10, 64)
+}
+
+func (k keptNodes) load(ctx context.Context, spec, device string) (kept shim.Kept, err error) {
+	number, err := upstreamOf(spec)
+	if err != nil {
+		return kept, err
+	}
+	sealed, err := k.base.Store.ShimNodes.Get(ctx, number, device)
+	if errors.Is(err, store.ErrNotFound) {
+		return kept, nil
+	}
+	if err != nil {
+		return kept, err
+	}
+	plain, err := k.base.Box.Open(sealed)
+	if err != nil {
+		return kept, err
+	}
+	return kept, json.Unmarshal([]byte(plain), &kept)
+}
+
+func (k keptNodes) save(ctx context.Context, spec, device string, kept shim.Kept) error {
+	number, err := upstreamOf(spec)
+	if err != nil {
+		return err
+	}
+	plain, err := json.Marshal(kept)
+	if err != nil {
+		return err
+	}
+	return k.base.Store.ShimNodes.Save(ctx, number, device, k.base.Box.Seal(string(plain)))
+}
+
+// devices are voice boards as gateways may use them: by the rules that hold for every
+// program of their owner.
+type devices struct{ hub *board.Board }
+
+// Devices implements [shim.Source].
+func (d devices) Devices(spec shim.Spec) ([]shim.Device, error) {
+	all, err := d.hub.Inventory(spec.Owner, "")
+	if err != nil {
+		return nil, err
+	}
+	var out []shim.Device
+	at := map[string]int{}
+	for _, l := range all {
+		o := l.Outlet()
+		if o.Kind != xiaozhi.Kind || o.Owner != spec.Owner {
+			continue
+		}
+		i, ok := at[o.ID]
+		if !ok {
+			i = len(out)
+			at[o.ID] = i
+			out = append(out, shim.Device{ID: o.ID, Slug: o.Slug, Title: o.Title})
+		}
+		if l.State == "allowed" {
+			out[i].Tools = append(out[i].Tools, *l.Tool)
+			out[i].Audio = out[i].Audio || l.Tool.Name == xiaozhi.ToolAudio
+		}
+	}
+	return out, nil
+}
+
+// Watch implements [shim.Source].
+func (d devices) Watch() (<-chan struct{}, func()) { return d.hub.Watch() }
+
+// Notices implements [shim.Source].
+func (d devices) Notices(owner string) (<-chan board.Notice, func()) { return d.hub.Notices(owner) }
+
+// Call implements [shim.Source].
+func (d devices) Call(ctx context.Context, spec shim.Spec, c shim.Call) (*tool.Result, error) {
+	o, _, tools := d.hub.Plugged(c.Device)
+	if o.Kind != xiaozhi.Kind || o.Owner != spec.Owner {
+		return nil, tool.Fail(tool.Offline, "This device is not there any more.", nil)
+	}
+	name := o.FullName(c.Tool) // which the board refuses in words, if it is none
+	for _, t := range tools {
+		if t.Tool.Name == c.Tool {
+			name = t.Name
+		}
+	}
+	who := board.Access{Caller: tool.Caller{Person: spec.Owner, Key: spec.ID, Door: "shim", Program: c.Program}}
+	return d.hub.Call(ctx, who, name, &tool.Call{Args: c.Args})
+}
