@@ -271,26 +271,22 @@ type devices struct{ hub *board.Board }
 
 // Devices implements [shim.Source].
 func (d devices) Devices(spec shim.Spec) ([]shim.Device, error) {
-	all, err := d.hub.Inventory(spec.Owner, "")
+	may, err := d.hub.View(spec.Owner, "")
 	if err != nil {
 		return nil, err
 	}
 	var out []shim.Device
 	at := map[string]int{}
-	for _, l := range all {
-		o := l.Outlet()
-		if o.Kind != xiaozhi.Kind || o.Owner != spec.Owner {
-			continue
-		}
-		i, ok := at[o.ID]
-		if !ok {
-			i = len(out)
-			at[o.ID] = i
+	for _, o := range d.hub.Outlets(spec.Owner) {
+		if o.Kind == xiaozhi.Kind && o.Owner == spec.Owner {
+			at[o.ID] = len(out)
 			out = append(out, shim.Device{ID: o.ID, Slug: o.Slug, Title: o.Title})
 		}
-		if l.State == "allowed" {
-			out[i].Tools = append(out[i].Tools, *l.Tool)
-			out[i].Audio = out[i].Audio || l.Tool.Name == xiaozhi.ToolAudio
+	}
+	for _, t := range may.Tools {
+		if i, ok := at[t.Outlet().ID]; ok {
+			out[i].Tools = append(out[i].Tools, *t.Tool)
+			out[i].Audio = out[i].Audio || t.Tool.Name == xiaozhi.ToolAudio
 		}
 	}
 	return out, nil

@@ -72,6 +72,17 @@ func (c *catalog) offers(owner string) (out []*offer) {
 	return out
 }
 
+// Outlets lists what is plugged in that a person sees, by id: the person's own and
+// everybody's, whether they offer tools or not.
+func (b *Board) Outlets(person string) []Outlet {
+	offers := b.catalog.snapshot(person).offers
+	out := make([]Outlet, len(offers))
+	for i, o := range offers {
+		out[i] = o.Outlet
+	}
+	return out
+}
+
 // View returns what a person's caller with some rules (as kept) may use now.
 func (b *Board) View(person, rules string) (*View, error) {
 	s := b.catalog.snapshot(person)

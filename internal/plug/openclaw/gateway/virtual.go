@@ -111,23 +111,22 @@ func (g *Gateway) virtuals(ctx context.Context, c *conn) ([]virtual, error) {
 	var out []virtual
 	at := map[string]int{}
 	for i, owner := range owners {
-		all, err := g.Hub.Inventory(owner, c.access.Rules)
-		if err != nil {
-			return nil, err
-		}
-		for _, l := range all {
-			o := l.Outlet()
+		for _, o := range g.Hub.Outlets(owner) {
 			if o.Kind == KindNode || i > 0 && o.Owner != owner {
 				continue
 			}
-			if _, ok := at[o.ID]; !ok {
-				at[o.ID] = len(out)
-				out = append(out, virtual{Outlet: o})
-				g.virtualID(o.ID)
-			}
-			if l.State == "allowed" {
-				v := &out[at[o.ID]]
-				v.tools = append(v.tools, l.Offered)
+			at[o.ID] = len(out)
+			out = append(out, virtual{Outlet: o})
+			g.virtualID(o.ID)
+		}
+		may, err := g.Hub.View(owner, c.access.Rules)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range may.Tools {
+			o := t.Outlet()
+			if k, ok := at[o.ID]; ok && (i == 0 || o.Owner == owner) {
+				out[k].tools = append(out[k].tools, t)
 			}
 		}
 	}
