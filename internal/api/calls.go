@@ -130,6 +130,7 @@ func (s *Server) calls(w http.ResponseWriter, r *http.Request, c caller) {
 		}
 		q.Person = p.ID
 	}
+	s.Board.Settle(r.Context())
 	rows, err := Calls(r.Context(), s.Board.Store, q)
 	if err != nil {
 		s.broken(w, r, err)

@@ -2,7 +2,7 @@ package board
 
 import (
 	"context"
-	"slices"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -15,67 +15,135 @@ const (
 	auditQueue = 8192
 	// auditBatch is how many rows share a commit.
 	auditBatch = 1024
-	// auditDelay is how long rows of tools that only read wait for company.
-	auditDelay = 50 * time.Millisecond
+	// auditDelay is how long rows wait for company if nobody waits for them. With
+	// their commit they are in the database within 50 ms.
+	auditDelay = 25 * time.Millisecond
+	// auditRetry is when rows that the database has refused are tried again.
+	auditRetry = time.Second
 )
 
 // maxArgsKept bounds the arguments in a row, in bytes.
 const maxArgsKept = 16 << 10
 
-// audit writes down calls, many at a time. Its goroutine is woken once a batch,
-// not once a row.
+// audit writes down calls, many at a time. A call that has done something is not
+// answered before its row is safe from the death of the process: in the journal or,
+// without one, in the database. The goroutine is woken once a batch, not once a row.
+//
+// Rows that the database refuses wait in the journal, and in memory no more. What
+// there is no room for any more is told in the log.
 type audit struct {
-	board *Board
-	wake  chan struct{} // there is a first row, a whole batch, or somebody who waits
-	stop  chan struct{}
-	done  chan struct{}
+	log    *slog.Logger
+	commit func(context.Context, []store.Call) error
+	wake   chan struct{} // there is a first row, a whole batch, or somebody who waits
+	stop   chan struct{}
+	done   chan struct{}
+
+	// Of the goroutine.
+	spare batch
+	again time.Time // when the database is asked again; zero: it takes rows
 
 	mu      sync.Mutex
-	room    sync.Cond // rows is not full any more
-	rows    []store.Call
-	waiting []chan struct{} // closed when rows is on the disk
+	room    sync.Cond // the batch is not full any more
+	batch   batch
+	journal *journal // nil: there is none
 	closed  bool
 }
 
-func newAudit(b *Board) *audit {
-	a := &audit{board: b, wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+// batch are the rows that are committed next.
+type batch struct {
+	loose   []store.Call    // that are nowhere else
+	kept    []store.Call    // that are in the journal too
+	waiting []chan struct{} // closed when the loose ones are committed, or cannot be
+}
+
+func (b *batch) len() int { return len(b.loose) + len(b.kept) }
+
+// newAudit makes a trail with a journal in a folder; without one if that is empty,
+// or cannot be used.
+func newAudit(folder string, log *slog.Logger, commit func(context.Context, []store.Call) error) *audit {
+	a := &audit{log: log, commit: commit, wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
 	a.room.L = &a.mu
+	if folder != "" {
+		var err error
+		if a.journal, err = openJournal(folder, log, a.write); err != nil {
+			log.Warn("there can be no journal of calls here; calls wait until they are committed", "folder", folder, "error", err)
+		}
+	}
 	go a.run()
 	return a
 }
 
-// add writes a row. With wait set it returns when the row is on the disk, or
-// when that cannot be had in reasonable time, which the log tells.
-func (a *audit) add(row store.Call, wait bool) {
+// add writes a row. When it returns, the row of a call that has acted is safe, or
+// that cannot be had in reasonable time, which the log tells.
+func (a *audit) add(row store.Call, acted bool) {
 	var written chan struct{}
 	a.mu.Lock()
-	for len(a.rows) >= auditQueue && !a.closed {
+	for a.batch.len() >= auditQueue && !a.closed {
 		a.room.Wait()
 	}
 	if a.closed {
 		a.mu.Unlock()
-		a.board.Logger.Error("a call is missing in the audit trail: the server has stopped", "call", row.ID, "tool", row.Tool)
+		a.log.Error("a call is missing in the audit trail: the server has stopped", "call", row.ID, "tool", row.Tool)
 		return
 	}
-	a.rows = append(a.rows, row)
-	n := len(a.rows)
-	if wait {
+	b := &a.batch
+	switch {
+	case acted && a.keepOne(row):
+	case acted:
 		written = make(chan struct{})
-		a.waiting = append(a.waiting, written)
+		b.waiting = append(b.waiting, written)
+		fallthrough
+	default:
+		b.loose = append(b.loose, row)
 	}
+	n := b.len()
 	a.mu.Unlock()
-	if n == 1 || n == auditBatch || wait {
+	if n == 1 || n == auditBatch || written != nil {
 		select {
 		case a.wake <- struct{}{}:
 		default: // it is about to look
 		}
 	}
-	if wait {
+	if written != nil {
 		<-written
 	}
 }
 
-// close writes what waits and ends. Nothing may be added afterwards.
+// keepOne puts a row into the journal and the batch, and says whether it could. With
+// mu held.
+func (a *audit) keepOne(row store.Call) bool {
+	if a.journal == nil {
+		return false
+	}
+	kept := append(a.batch.kept, row) // where the journal can see it without another copy
+	if !a.journal.append(&kept[len(kept)-1]) {
+		return false
+	}
+	a.batch.kept = kept
+	return true
+}
+
+// settled waits until all rows that were added are committed, or cannot be.
+func (a *audit) settled(ctx context.Context) {
+	written := make(chan struct{})
+	a.mu.Lock()
+	if a.closed {
+		a.mu.Unlock()
+		return
+	}
+	a.batch.waiting = append(a.batch.waiting, written)
+	a.mu.Unlock()
+	select {
+	case a.wake <- struct{}{}:
+	default: // it is about to look
+	}
+	select {
+	case <-written:
+	case <-ctx.Done():
+	}
+}
+
+// close commits what waits and ends. Nothing may be added afterwards.
 func (a *audit) close() {
 	close(a.stop)
 	<-a.done
@@ -83,15 +151,23 @@ func (a *audit) close() {
 
 func (a *audit) run() {
 	defer close(a.done)
-	var spare []store.Call
+	defer a.journal.close()
+	retry := time.NewTimer(0)
+	retry.Stop()
+	defer retry.Stop()
 	for stopped := false; !stopped; {
 		select {
 		case <-a.wake:
 			stopped = a.gather()
+		case <-retry.C:
 		case <-a.stop:
 			stopped = true
 		}
-		spare = a.flush(spare[:0], stopped)
+		for a.flush(stopped) {
+		}
+		if !a.again.IsZero() {
+			retry.Reset(time.Until(a.again))
+		}
 	}
 }
 
@@ -102,7 +178,7 @@ func (a *audit) gather() (stopped bool) {
 	defer timer.Stop()
 	for {
 		a.mu.Lock()
-		due := len(a.rows) >= auditBatch || len(a.waiting) > 0
+		due := a.batch.len() >= auditBatch || len(a.batch.waiting) > 0
 		a.mu.Unlock()
 		if due {
 			return false
@@ -117,28 +193,96 @@ func (a *audit) gather() (stopped bool) {
 	}
 }
 
-// flush writes all rows. The next ones gather in spare, and what held these is
-// returned to be the next spare.
-func (a *audit) flush(spare []store.Call, last bool) []store.Call {
+// flush commits the batch, and before it what the database has refused. It says
+// whether the journal has more that can be committed at once.
+func (a *audit) flush(last bool) (more bool) {
 	a.mu.Lock()
-	rows, waiting := a.rows, a.waiting
-	a.rows, a.waiting, a.closed = spare, nil, last
+	b := a.batch
+	a.batch, a.closed = a.spare, last
+	old := a.journal.turn()
 	a.room.Broadcast()
 	a.mu.Unlock()
-	for some := range slices.Chunk(rows, auditBatch) {
-		a.write(some)
+	if a.again.After(time.Now()) && !last && len(b.waiting) == 0 {
+		a.keep(old, b.loose)
+	} else {
+		more = a.settle(old, &b)
 	}
-	for _, written := range waiting {
+	for _, written := range b.waiting {
 		close(written)
 	}
-	clear(rows) // they hold texts of others
-	return rows
+	for _, rows := range [][]store.Call{b.loose, b.kept} {
+		clear(rows) // they hold texts of others
+	}
+	clear(b.waiting)
+	a.spare = batch{b.loose[:0], b.kept[:0], b.waiting[:0]}
+	return more
 }
 
-func (a *audit) write(rows []store.Call) {
+// settle commits a batch, and the file of the journal whose turn it is. Rows of a
+// file are taken from memory if they are all there.
+func (a *audit) settle(old *segment, b *batch) (more bool) {
+	var err error
+	loose, done := len(b.loose), 0
+	switch {
+	case old == nil:
+	case old.only:
+		_, _, err = old.commit(a.write)
+	default:
+		b.loose = append(b.loose, b.kept...)
+	}
+	for done < len(b.loose) && err == nil {
+		next := min(done+auditBatch, len(b.loose))
+		if err = a.write(b.loose[done:next]); err == nil {
+			done = next
+		}
+	}
+	if err != nil {
+		a.refused(err)
+		a.keep(old, b.loose[min(done, loose):loose])
+		return false
+	}
+	if old != nil {
+		if err := old.clear(); err != nil {
+			a.log.Warn("a journal of calls cannot be emptied", "file", old.path, "error", err)
+		}
+	}
+	if !a.again.IsZero() {
+		a.again = time.Time{}
+		a.log.Info("the database takes calls again")
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.journal.backlog()
+}
+
+// write commits rows that share a transaction.
+func (a *audit) write(rows []store.Call) error {
 	ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
 	defer cancel()
-	if err := a.board.Store.Calls.Add(ctx, rows); err != nil {
-		a.board.Logger.Error("calls are missing in the audit trail", "calls", len(rows), "first", rows[0].ID, "error", err)
+	return a.commit(ctx, rows)
+}
+
+// refused remembers that the database takes no rows.
+func (a *audit) refused(err error) {
+	switch {
+	case a.journal == nil:
+		a.log.Error("the database does not take calls", "error", err)
+		return
+	case a.again.IsZero():
+		a.log.Error("the database does not take calls; they wait in the journal and are tried again", "every", auditRetry, "error", err)
+	}
+	a.again = time.Now().Add(auditRetry)
+}
+
+// keep leaves the rows of a file where they are, and puts loose ones into the journal.
+func (a *audit) keep(old *segment, loose []store.Call) {
+	if old != nil {
+		old.only = true
+	}
+	a.mu.Lock()
+	n := a.journal.take(loose)
+	a.mu.Unlock()
+	if missing := loose[n:]; len(missing) > 0 {
+		a.log.Error("calls are missing in the audit trail", "calls", len(missing), "first", missing[0].ID)
 	}
 }

@@ -11,7 +11,7 @@
 // A call's way: a door, or a bot, calls [Board.Call] (call.go) with a name from
 // its [View] (view.go) of the catalog (catalog.go). The board checks the rules (rules.go),
 // the rate and the arguments (schema.go), hands the call to its provider, and
-// writes the audit row (audit.go).
+// writes the audit row (audit.go), by way of a file (journal.go).
 package board
 
 import (
@@ -39,6 +39,11 @@ type Options struct {
 	Bus        *bus.Bus
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
+
+	// Folder is where rows of the audit trail are kept until they are committed, so
+	// that calls need not wait for that. Servers can share one. Empty: calls of tools
+	// that do something wait.
+	Folder string
 
 	// Installation is the same for all instances of an installation, and of no
 	// other.
@@ -128,7 +133,7 @@ func New(o Options) (*Board, error) {
 		places:  places,
 		calls:   make(chan struct{}, o.Calls),
 		catalog: newCatalog(o.Logger, o.Installation),
-		rates:   &rates{perMinute: o.CallRate, each: map[string]*bucket{}},
+		rates:   &rates{perMinute: o.CallRate, each: map[payer]*bucket{}},
 		runs:    map[[32]byte]*run{},
 		built:   map[int64]built{},
 		push:    map[string]Push{},
@@ -151,7 +156,7 @@ func New(o Options) (*Board, error) {
 		b.cancel(nil)
 		return nil, fmt.Errorf("tell the bus what is listened to: %w", err)
 	}
-	b.audit = newAudit(b)
+	b.audit = newAudit(o.Folder, o.Logger, o.Store.Calls.Add)
 	return b, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"reflect"
 	"strings"
 	"sync"
@@ -17,7 +18,16 @@ import (
 	"patchbay/internal/talk"
 )
 
-func TestMain(m *testing.M) { storetest.Main(m) }
+func TestMain(m *testing.M) {
+	switch os.Getenv("PATCHBAY_TEST_CHILD") {
+	case "server":
+		board.OtherServer(os.Args[1])
+	case "caller":
+		callUntilKilled(os.Args[1], os.Args[2])
+	default:
+		storetest.Main(m)
+	}
+}
 
 var ctx = context.Background()
 

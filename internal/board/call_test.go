@@ -269,16 +269,16 @@ func TestAuditOfArguments(t *testing.T) {
 
 // Many calls at once: each is in the trail, once.
 func TestAuditIsComplete(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, o store.Options) {
-		r := boardtest.New(t, boardtest.Options{DB: o})
+	each := func(t *testing.T, o store.Options, journal string) {
+		r := boardtest.New(t, boardtest.Options{DB: o, Board: board.Options{Folder: journal}})
 		yes := true
 		plug(t, r.Board, board.Outlet{ID: "a", Kind: "k"}, says, tool.Tool{Name: "reads", Hints: tool.Hints{ReadOnly: &yes}}, tool.Tool{Name: "writes"})
-		const callers, each = 16, 40
+		const callers, calls = 16, 40
 		done := make(chan error, callers)
 		for i := range callers {
 			go func() {
 				var errs []error
-				for n := range each {
+				for n := range calls {
 					name := []string{"reads", "writes"}[n%2]
 					_, err := r.Board.Call(context.Background(), access(r, ""), name, &tool.Call{ID: fmt.Sprintf("%d-%d", i, n)})
 					errs = append(errs, err)
@@ -293,10 +293,41 @@ func TestAuditIsComplete(t *testing.T) {
 		}
 		r.Board.Close() // writes what still waits
 		rows, err := r.Store.Calls.Newest(t.Context(), r.Person.ID, time.Now().Add(time.Minute), 10_000)
-		if err != nil || len(rows) != callers*each {
+		if err != nil || len(rows) != callers*calls {
 			t.Errorf("%d rows, %v", len(rows), err)
 		}
+	}
+	t.Run("waiting", func(t *testing.T) {
+		storetest.Each(t, func(t *testing.T, o store.Options) { each(t, o, "") })
 	})
+	t.Run("journal", func(t *testing.T) {
+		storetest.Each(t, func(t *testing.T, o store.Options) { each(t, o, o.Folder) })
+	})
+}
+
+// With a journal, a call that has done something is in the database soon after it was
+// answered.
+func TestAuditComesSoon(t *testing.T) {
+	r := boardtest.New(t, boardtest.Options{Board: board.Options{Folder: t.TempDir()}})
+	plug(t, r.Board, board.Outlet{ID: "a", Kind: "k"}, says, tool.Tool{Name: "x"})
+	if _, err := r.Board.Call(t.Context(), access(r, ""), "x", &tool.Call{}); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.After(10 * time.Second)
+	for {
+		rows, err := r.Store.Calls.Newest(t.Context(), r.Person.ID, time.Now().Add(time.Minute), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(rows) == 1 {
+			return
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-deadline:
+			t.Fatal("the row does not come")
+		}
+	}
 }
 
 // A device that one instance holds is called from the other: with its list, its

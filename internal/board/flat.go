@@ -3,20 +3,31 @@ package board
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"slices"
+	"strconv"
 	"unicode/utf8"
 
 	"patchbay/internal/jsonrpc"
 )
 
 // flat is a schema that says no more than which arguments there are, of which
-// types, and which of them are needed. Most tools have such a one, and arguments
+// types, within which bounds or of which few, and which of them are needed. Most tools have such a one, and arguments
 // are held against it without being taken apart first. It can only approve: what
 // it is not sure of is left to the library.
 type flat struct {
-	types    map[string]types
+	known    map[string]argument
 	required []string
 	closed   bool // there may be no other arguments
+}
+
+// argument is what a flat schema says about one.
+type argument struct {
+	types   types
+	bounded bool // whole numbers are from min to max; others are not looked at here
+	min     int64
+	max     int64
+	oneOf   []json.RawMessage // as it is written; nil: anything
 }
 
 // maxRequired is how many needed arguments a flat schema can have: a bit for each.
@@ -52,7 +63,7 @@ func readFlat(text []byte) *flat {
 	if !json.Valid(text) {
 		return nil
 	}
-	f := &flat{types: map[string]types{}}
+	f := &flat{known: map[string]argument{}}
 	object := false
 	for in := jsonrpc.Scan(text); in.Next(); {
 		ok := true
@@ -83,36 +94,77 @@ func readFlat(text []byte) *flat {
 }
 
 func (f *flat) readProperties(text []byte) bool {
-	clear(f.types) // of two lists the last one counts
+	clear(f.known) // of two lists the last one counts
 	for in := jsonrpc.Scan(text); in.Next(); {
-		t := readTypes(in.Value)
-		if t == 0 {
+		a, ok := readArgument(in.Value)
+		if !ok {
 			return false
 		}
-		f.types[string(in.Key)] = t
+		f.known[string(in.Key)] = a
 	}
 	return true
 }
 
-// readTypes reads the schema of one argument; 0 if it says more than its types.
-func readTypes(text []byte) (t types) {
+// readArgument reads the schema of one argument; not ok if it says more than can be
+// checked here.
+func readArgument(text []byte) (a argument, ok bool) {
+	a.min, a.max = math.MinInt64, math.MaxInt64
 	for in := jsonrpc.Scan(text); in.Next(); {
+		ok := true
 		switch string(in.Key) {
 		case "type":
-			t = typeNames[jsonrpc.Text(in.Value)]
-			for _, name := range jsonrpc.Elements(in.Value) {
-				one := typeNames[jsonrpc.Text(name)]
-				if one == 0 {
-					return 0
-				}
-				t |= one
-			}
+			a.types, ok = readTypes(in.Value)
+		case "minimum":
+			a.min, ok = whole(in.Value)
+			a.bounded = true
+		case "maximum":
+			a.max, ok = whole(in.Value)
+			a.bounded = true
+		case "enum":
+			a.oneOf = jsonrpc.Elements(in.Value)
+			ok = len(a.oneOf) > 0
 		case "title", "description", "default", "examples", "x-mcp-header":
 		default:
-			return 0
+			return a, false
+		}
+		if !ok {
+			return a, false
 		}
 	}
-	return t
+	return a, a.types != 0
+}
+
+// readTypes reads the name of a type, or a list of such.
+func readTypes(text []byte) (t types, ok bool) {
+	t = typeNames[jsonrpc.Text(text)]
+	for _, name := range jsonrpc.Elements(text) {
+		one := typeNames[jsonrpc.Text(name)]
+		if one == 0 {
+			return 0, false
+		}
+		t |= one
+	}
+	return t, t != 0
+}
+
+// whole reads a number that is written as digits.
+func whole(text []byte) (int64, bool) {
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	return n, err == nil
+}
+
+// takes says whether an argument surely can have a value.
+func (a *argument) takes(v []byte) bool {
+	t := typeOf(v)
+	if a.types&t == 0 {
+		return false
+	}
+	if a.bounded && t&(isWhole|isNumber) != 0 {
+		if n, ok := whole(v); !ok || n < a.min || n > a.max {
+			return false
+		}
+	}
+	return a.oneOf == nil || slices.ContainsFunc(a.oneOf, func(one json.RawMessage) bool { return bytes.Equal(one, v) })
 }
 
 // fits says whether arguments surely fit. They need not even be JSON.
@@ -123,7 +175,7 @@ func (f *flat) fits(args []byte) bool {
 	var have uint64
 	in := jsonrpc.Scan(args)
 	for in.Next() {
-		if want, known := f.types[string(in.Key)]; !known && f.closed || known && want&typeOf(in.Value) == 0 {
+		if a, known := f.known[string(in.Key)]; !known && f.closed || known && !a.takes(in.Value) {
 			return false
 		}
 		for i, name := range f.required {

@@ -1,7 +1,6 @@
 package board
 
 import (
-	"strconv"
 	"sync"
 	"time"
 
@@ -15,8 +14,15 @@ type rates struct {
 	perMinute int // for those without a rule of their own; 0: any number
 
 	mu    sync.Mutex
-	each  map[string]*bucket
+	each  map[payer]*bucket
 	swept time.Time
+}
+
+// payer is whose calls are counted together: a key, a bot, or a person who comes
+// through a door without a key.
+type payer struct {
+	key, door, person string
+	bot               int64
 }
 
 type bucket struct {
@@ -34,12 +40,12 @@ func (r *rates) allow(who tool.Caller, perMinute int) bool {
 	if perMinute == 0 {
 		return true
 	}
-	name := "key:" + who.Key
+	by := payer{key: who.Key}
 	switch {
 	case who.Bot != 0:
-		name = "bot:" + strconv.FormatInt(who.Bot, 10)
-	case who.Key == "": // whoever comes through a door without a key
-		name = who.Door + ":" + who.Person
+		by = payer{bot: who.Bot}
+	case who.Key == "":
+		by = payer{door: who.Door, person: who.Person}
 	}
 	now := time.Now()
 	r.mu.Lock()
@@ -52,10 +58,10 @@ func (r *rates) allow(who tool.Caller, perMinute int) bool {
 			}
 		}
 	}
-	b := r.each[name]
+	b := r.each[by]
 	if b == nil || b.perMinute != perMinute {
 		b = &bucket{rate.NewLimiter(rate.Limit(float64(perMinute)/60), max(perMinute/10, 10)), perMinute, now}
-		r.each[name] = b
+		r.each[by] = b
 	}
 	b.used = now
 	return b.AllowN(now, 1)

@@ -1,0 +1,25 @@
+//go:build unix && !aix && !solaris
+
+package board
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// lockFile locks an open file until it is closed, and says whether it could: another
+// process, or another board of this one, may have locked it. The lock of a process
+// ends with it, however it ends.
+func lockFile(f *os.File) (bool, error) {
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			return false, nil
+		}
+		return err == nil, err
+	}
+}
