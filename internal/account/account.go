@@ -93,7 +93,8 @@ func (s *Service) AddPerson(ctx context.Context, name, role, lang, password stri
 	return p, nil
 }
 
-// SetPassword replaces a person's password.
+// SetPassword replaces a person's password, and ends all sign-ins: somebody may know
+// the one before.
 func (s *Service) SetPassword(ctx context.Context, person, password string) error {
 	if password == "" {
 		return errors.New("a password cannot be empty")
@@ -102,7 +103,10 @@ func (s *Service) SetPassword(ctx context.Context, person, password string) erro
 	if err != nil {
 		return err
 	}
-	return s.db.People.SetPassword(ctx, person, hash)
+	if err := s.db.People.SetPassword(ctx, person, hash); err != nil {
+		return err
+	}
+	return s.SignOutOthers(ctx, person, "")
 }
 
 // hashPassword hashes with argon2id; the empty password stays empty.

@@ -35,6 +35,7 @@ func (db *DB) Purge(ctx context.Context, l Limits) (int64, error) {
 		{`DELETE FROM learn_talks WHERE until_at < $1`, l.Now},
 		{`DELETE FROM bind_pending WHERE expires_at < $1`, l.Now},
 		{`DELETE FROM peer_requests WHERE kind = '` + RequestDevice + `' AND refreshed_at <= $1`, l.Now.Add(-PeerRequestLife)},
+		{`DELETE FROM sign_ins WHERE seen_at < $1`, l.Now.Add(-SignInIdle)},
 		{`DELETE FROM bind_tries WHERE tried_at < $1`, l.Now.Add(-time.Hour)},
 	} {
 		n, err := db.exec(ctx, d.query, millis(d.before))

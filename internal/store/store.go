@@ -77,6 +77,7 @@ type DB struct {
 	Devices       Devices
 	Outbox        Outbox
 	Peers         Peers
+	SignIns       SignIns
 
 	w, r    *sql.DB // for SQLite w is one connection, for PostgreSQL both are one pool
 	dialect string
@@ -118,6 +119,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	db.Devices = Devices{db}
 	db.Outbox = Outbox{db}
 	db.Peers = Peers{db}
+	db.SignIns = SignIns{db}
 	db.commits = newCommitter(db)
 	if db.dialect == "sqlite" {
 		db.files = newCheckpointer(db)

@@ -1,0 +1,223 @@
+package account
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/alexedwards/argon2id"
+
+	"patchbay/internal/seal"
+	"patchbay/internal/store"
+)
+
+const (
+	// SignInLife is after how long every browser has to sign in again; one that nobody
+	// uses has to after [store.SignInIdle].
+	SignInLife = 180 * 24 * time.Hour
+	// ConfirmLife is for how long a password that was typed lets a browser see secrets.
+	ConfirmLife = 10 * time.Minute
+	// maxSignIns bounds the browsers of one person.
+	maxSignIns = 50
+	// maxAgent bounds what a browser calls itself, in bytes.
+	maxAgent = 200
+	// seenEvery is how exactly it is known when a browser was used last.
+	seenEvery = time.Minute
+)
+
+// Why nobody is signed in.
+var (
+	// ErrPassword is a wrong password, or a name that nobody has: which of the two is
+	// not told.
+	ErrPassword = errors.New("the name or the password is wrong")
+	// ErrSetupCode is a wrong code for the first account.
+	ErrSetupCode = errors.New("the setup code is wrong; the server shows it in the terminal when it starts")
+	// ErrSetUp says that there is a first account already.
+	ErrSetUp = errors.New("this installation is set up already; sign in")
+	// ErrSignedOut is a browser whose sign-in has ended.
+	ErrSignedOut = errors.New("signed out")
+)
+
+// SetupCode is what whoever opens the first account has to know: eight characters,
+// the same on all instances and after a restart, and of no use once there is an
+// account. It is empty then.
+func (s *Service) SetupCode(ctx context.Context) (string, error) {
+	people, err := s.db.People.All(ctx)
+	if err != nil || len(people) > 0 {
+		return "", err
+	}
+	return s.setupCode(), nil
+}
+
+func (s *Service) setupCode() string {
+	const letters = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ" // 32, none of which looks like another
+	sum, err := hex.DecodeString(s.box.MAC("setup code"))
+	if err != nil {
+		panic(err) // MAC makes hex
+	}
+	code := make([]byte, 8)
+	for i := range code {
+		code[i] = letters[sum[i]%32]
+	}
+	return string(code[:4]) + "-" + string(code[4:])
+}
+
+// SetUp opens the first account, whose person runs the installation. The error is
+// [ErrSetupCode], [ErrSetUp], or says what is wrong with the name or the password.
+func (s *Service) SetUp(ctx context.Context, code, name, lang, password string) (store.Person, error) {
+	people, err := s.db.People.All(ctx)
+	if err != nil {
+		return store.Person{}, err
+	}
+	if len(people) > 0 {
+		return store.Person{}, ErrSetUp
+	}
+	plain := strings.ToUpper(strings.Map(func(r rune) rune {
+		if r == '-' || r == ' ' {
+			return -1
+		}
+		return r
+	}, code))
+	if subtle.ConstantTimeCompare([]byte(plain), []byte(strings.ReplaceAll(s.setupCode(), "-", ""))) != 1 {
+		return store.Person{}, ErrSetupCode
+	}
+	if password == "" {
+		return store.Person{}, errors.New("a password cannot be empty")
+	}
+	return s.AddPerson(ctx, name, RoleAdmin, lang, password)
+}
+
+// Browser is who wants to sign in.
+type Browser struct {
+	Agent   string // what it calls itself
+	Address string
+}
+
+// nobodys is a hash that takes as long to check as somebody's.
+var nobodys = sync.OnceValue(func() string {
+	hash, err := hashPassword(seal.Token(16))
+	if err != nil {
+		panic(err) // it is long enough
+	}
+	return hash
+})
+
+// SignIn lets a browser in, if the password is right. The browser keeps the token; it
+// is not kept here and cannot be shown again. The error is [ErrPassword] if name or
+// password are wrong.
+func (s *Service) SignIn(ctx context.Context, name, password string, by Browser) (token string, p store.Person, err error) {
+	p, err = s.db.People.ByName(ctx, strings.TrimSpace(name))
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return "", p, fmt.Errorf("look up a person: %w", err)
+	}
+	if !s.passwordOf(p, password) {
+		return "", store.Person{}, ErrPassword
+	}
+	token, err = s.Admit(ctx, p, by)
+	return token, p, err
+}
+
+// passwordOf says whether a password is a person's. That takes as long if there is no
+// such person, or the person has none.
+func (s *Service) passwordOf(p store.Person, password string) bool {
+	hash := p.Password
+	if hash == "" {
+		hash = nobodys()
+	}
+	if len(password) > 1024 {
+		password = "" // it is nobody's
+	}
+	same, err := argon2id.ComparePasswordAndHash(password, hash)
+	return err == nil && same && p.Password != "" && password != ""
+}
+
+// Admit lets a browser in without a password: that of who has just opened an account.
+func (s *Service) Admit(ctx context.Context, p store.Person, by Browser) (token string, err error) {
+	token = seal.Token(32)
+	now := s.now()
+	if len(by.Agent) > maxAgent {
+		by.Agent = strings.ToValidUTF8(by.Agent[:maxAgent], "")
+	}
+	x := store.SignIn{ID: seal.Hash(token), Person: p.ID, Agent: by.Agent, Address: by.Address, Created: now, Seen: now, Confirmed: now}
+	if err := s.db.SignIns.Add(ctx, x, maxSignIns); err != nil {
+		return "", fmt.Errorf("keep a sign-in: %w", err)
+	}
+	return token, nil
+}
+
+// SignedIn is who uses a browser.
+type SignedIn struct {
+	store.SignIn
+	Person store.Person
+}
+
+// Fresh says whether the password was typed a short time ago.
+func (x *SignedIn) Fresh(now time.Time) bool { return now.Sub(x.Confirmed) < ConfirmLife }
+
+// CheckSignIn finds out who uses a browser with a token. The error is [ErrSignedOut]
+// if nobody does.
+func (s *Service) CheckSignIn(ctx context.Context, token, address string) (SignedIn, error) {
+	if token == "" {
+		return SignedIn{}, ErrSignedOut
+	}
+	x, err := s.db.SignIns.ByID(ctx, seal.Hash(token))
+	if errors.Is(err, store.ErrNotFound) {
+		return SignedIn{}, ErrSignedOut
+	}
+	if err != nil {
+		return SignedIn{}, fmt.Errorf("look up a sign-in: %w", err)
+	}
+	now := s.now()
+	if now.Sub(x.Seen) >= store.SignInIdle || now.Sub(x.Created) >= SignInLife {
+		return SignedIn{}, ErrSignedOut
+	}
+	p, err := s.db.People.ByID(ctx, x.Person)
+	if errors.Is(err, store.ErrNotFound) {
+		return SignedIn{}, ErrSignedOut
+	}
+	if err != nil {
+		return SignedIn{}, fmt.Errorf("look up the person of a sign-in: %w", err)
+	}
+	if now.Sub(x.Seen) > seenEvery {
+		if err := s.db.SignIns.Seen(ctx, x.ID, address, now); err != nil && !errors.Is(err, store.ErrNotFound) {
+			return SignedIn{}, fmt.Errorf("note the use of a sign-in: %w", err)
+		}
+	}
+	return SignedIn{SignIn: x, Person: p}, nil
+}
+
+// Confirm has somebody who is signed in show the password once more, before something
+// is done or shown that not everybody who finds the browser open may do or see. The
+// browser gets another token.
+func (s *Service) Confirm(ctx context.Context, x SignedIn, password string) (token string, err error) {
+	if !s.passwordOf(x.Person, password) {
+		return "", ErrPassword
+	}
+	token = seal.Token(32)
+	switch err := s.db.SignIns.Replace(ctx, x.ID, seal.Hash(token), s.now()); {
+	case errors.Is(err, store.ErrNotFound):
+		return "", ErrSignedOut
+	case err != nil:
+		return "", fmt.Errorf("keep a sign-in: %w", err)
+	}
+	return token, nil
+}
+
+// SignOut ends a sign-in. That it has ended already is no error.
+func (s *Service) SignOut(ctx context.Context, person, id string) error {
+	if err := s.db.SignIns.Remove(ctx, person, id); !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	return nil
+}
+
+// SignOutOthers ends all sign-ins of a person but one, or all for an empty one.
+func (s *Service) SignOutOthers(ctx context.Context, person, but string) error {
+	_, err := s.db.SignIns.RemoveOthers(ctx, person, but)
+	return err
+}

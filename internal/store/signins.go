@@ -1,0 +1,78 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+)
+
+// SignIn is a browser in which somebody has signed in.
+type SignIn struct {
+	ID        string    `json:"-"` // hash of the token that the browser keeps
+	Person    string    `json:"person"`
+	Agent     string    `json:"agent"`   // what the browser calls itself
+	Address   string    `json:"address"` // from which it was seen last
+	Created   time.Time `json:"created_at"`
+	Seen      time.Time `json:"seen_at"`
+	Confirmed time.Time `json:"confirmed_at"` // when the password was typed last
+}
+
+// SignInIdle is after how long a browser that nobody uses has to sign in again.
+const SignInIdle = 30 * 24 * time.Hour
+
+// SignIns is the table of browsers in which somebody has signed in.
+type SignIns struct{ db *DB }
+
+const signInColumns = `id, person, agent, address, created_at, seen_at, confirmed_at`
+
+func readSignIn(s scanner) (x SignIn, err error) {
+	var created, seen, confirmed int64
+	err = s.Scan(&x.ID, &x.Person, &x.Agent, &x.Address, &created, &seen, &confirmed)
+	x.Created, x.Seen, x.Confirmed = fromMillis(created), fromMillis(seen), fromMillis(confirmed)
+	return x, err
+}
+
+// Add keeps a sign-in, and ends the person's ones beyond the newest most.
+func (t SignIns) Add(ctx context.Context, x SignIn, most int) error {
+	return t.db.tx(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, `INSERT INTO sign_ins (`+signInColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+			x.ID, x.Person, x.Agent, x.Address, millis(x.Created), millis(x.Seen), millis(x.Confirmed)); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `DELETE FROM sign_ins WHERE person = $1 AND id NOT IN (
+			SELECT id FROM sign_ins WHERE person = $1 ORDER BY seen_at DESC, id LIMIT $2)`, x.Person, most)
+		return err
+	})
+}
+
+// ByID finds a sign-in by the hash of its token.
+func (t SignIns) ByID(ctx context.Context, id string) (SignIn, error) {
+	return one(ctx, t.db, readSignIn, `SELECT `+signInColumns+` FROM sign_ins WHERE id = $1`, id)
+}
+
+// ByPerson lists a person's sign-ins, the one that was seen last first.
+func (t SignIns) ByPerson(ctx context.Context, person string) ([]SignIn, error) {
+	return all(ctx, t.db, readSignIn, `SELECT `+signInColumns+` FROM sign_ins WHERE person = $1 ORDER BY seen_at DESC, id`, person)
+}
+
+// Seen notes that a sign-in was used from an address.
+func (t SignIns) Seen(ctx context.Context, id, address string, at time.Time) error {
+	return t.db.execOne(ctx, `UPDATE sign_ins SET seen_at = $1, address = $2 WHERE id = $3`, millis(at), address, id)
+}
+
+// Replace gives a sign-in another token, which has just been confirmed by the
+// password.
+func (t SignIns) Replace(ctx context.Context, id, by string, at time.Time) error {
+	return t.db.execOne(ctx, `UPDATE sign_ins SET id = $1, seen_at = $2, confirmed_at = $2 WHERE id = $3`, by, millis(at), id)
+}
+
+// Remove ends a person's sign-in.
+func (t SignIns) Remove(ctx context.Context, person, id string) error {
+	return t.db.execOne(ctx, `DELETE FROM sign_ins WHERE person = $1 AND id = $2`, person, id)
+}
+
+// RemoveOthers ends all sign-ins of a person but one, or all for an empty one. It
+// returns how many there were.
+func (t SignIns) RemoveOthers(ctx context.Context, person, but string) (int64, error) {
+	return t.db.exec(ctx, `DELETE FROM sign_ins WHERE person = $1 AND id <> $2`, person, but)
+}
