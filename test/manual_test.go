@@ -81,6 +81,7 @@ func TestErrorsPage(t *testing.T) {
 	for _, file := range []string{
 		"internal/talk/lang.go", "internal/plug/rokid/words.go", "internal/plug/rokid/hud/filter.go",
 		"internal/plug/openai/failure.go", "internal/plug/eyeclaw/explain.go",
+		"internal/plug/openclaw/bot/failure.go", "internal/plug/openclaw/client/trouble.go", "internal/plug/openclaw/shim/say.go",
 		"internal/plug/learn/quiz/words.go", "internal/plug/learn/remind/remind.go", "internal/plug/learn/judge.go", "internal/plug/learn/compare.go",
 		"internal/plug/learn/compose.go", "internal/plug/learn/model.go", "internal/plug/learn/chat.go",
 		"internal/plug/xiaozhi/ota.go", "internal/plug/xiaozhi/repeat.go", "internal/plug/xiaozhi/ask.go", "internal/plug/xiaozhi/photograph.go", "internal/plug/xiaozhi/photos.go",
@@ -119,7 +120,7 @@ func TestManualNamesEverything(t *testing.T) {
 	}
 	p := newPlace(store.Options{Folder: t.TempDir()})
 	p.run(t, "user", "add", "ada")
-	for _, kind := range []string{"echo", "openai", "eyeclaw"} {
+	for _, kind := range []string{"echo", "openai", "eyeclaw", "openclaw"} {
 		out, _ := p.command("bot", "add", "--name", "x", "--kind", kind, "--set", "nonsense=1").CombinedOutput()
 		_, names, ok := strings.Cut(strings.TrimSpace(string(out)), "; there are ")
 		if !ok {
@@ -129,6 +130,17 @@ func TestManualNamesEverything(t *testing.T) {
 			if !strings.Contains(manual, "| `"+name+"` |") {
 				t.Errorf("the setting %s of kind %s is in no table", name, kind)
 			}
+		}
+	}
+	p.run(t, "shim", "add", "x", "--url", "ws://127.0.0.1:1")
+	out, _ := p.command("shim", "set", "x", "nonsense=1").CombinedOutput()
+	_, names, ok := strings.Cut(strings.TrimSpace(string(out)), "; there are ")
+	if !ok {
+		t.Fatalf("shim set says %q", out)
+	}
+	for name := range strings.SplitSeq(names, ", ") {
+		if !strings.Contains(manual, "| `"+name+"` |") {
+			t.Errorf("the setting %s of gateways that boards join is in no table", name)
 		}
 	}
 	commands := 0
@@ -143,8 +155,8 @@ func TestManualNamesEverything(t *testing.T) {
 	}
 	metric := regexp.MustCompile(`"(patchbay_[a-z_]+)"`)
 	cable := regexp.MustCompile(`counter\("([a-z_]+)"`)
-	subsystem := regexp.MustCompile(`Subsystem: "([a-z]+)"`)
-	within := regexp.MustCompile(`(?:\b(?:counter|gauge)\(|\bName: )"([a-z_]+)"`)
+	subsystem := regexp.MustCompile(`Subsystem: "([a-z_]+)"`)
+	within := regexp.MustCompile(`(?:\b(?:counters?|gauge|name|opts)\(|\bName: )"([a-z_]+)"`)
 	found := 0
 	walk(t, ".go", func(file, text string) {
 		if !strings.HasPrefix(file, "internal/") || tests(file) {
@@ -161,7 +173,7 @@ func TestManualNamesEverything(t *testing.T) {
 				names = append(names, "patchbay_cable_"+m[1])
 			}
 		}
-		if strings.HasPrefix(file, "internal/plug/xiaozhi/") {
+		if strings.HasPrefix(file, "internal/plug/xiaozhi/") || strings.HasPrefix(file, "internal/plug/openclaw/") {
 			if sub := subsystem.FindStringSubmatch(text); sub != nil {
 				for _, m := range within.FindAllStringSubmatch(text, -1) {
 					names = append(names, "patchbay_"+sub[1]+"_"+m[1])

@@ -68,13 +68,17 @@ var (
 func (f *Failure) Sentence(l Lang) string {
 	switch f.Code {
 	case Offline:
-		return sayOffline.In(l)
+		if f.Told == "" {
+			return sayOffline.In(l)
+		}
 	case TimedOut:
 		return sayTimedOut.In(l)
 	case Busy:
 		return sayBusy.In(l)
 	case Lost:
-		return sayLost.In(l)
+		if f.Told == "" {
+			return sayLost.In(l)
+		}
 	case NoAnswer:
 		return sayNoAnswer.In(l)
 	case Unreadable:

@@ -168,14 +168,19 @@ func (s *slowdown) forgive(from netip.Addr) {
 }
 
 // granted are the scopes that an operator gets: what it asks for, as far as its
-// credential is for that. A program without a device of its own has to be one of those
-// that people start themselves.
+// credential is for that. Who asks for operator.admin asks for all of them, as
+// OpenClaw's command line does to let a node in. A program without a device of its own
+// has to be one of those that people start themselves.
 func granted(p *wire.Connect, may []string) []string {
 	out := []string{}
 	if p.Role == wire.RoleNode || p.Device == nil && !wire.KeepsScopes(p.Client) {
 		return out
 	}
-	for _, s := range p.Scopes {
+	wanted := p.Scopes
+	if slices.Contains(wanted, wire.ScopeAdmin) && !account.Covers(may, []string{wire.ScopeAdmin}) {
+		wanted = slices.Concat(wanted, may)
+	}
+	for _, s := range wanted {
 		if account.Covers(may, []string{s}) && !slices.Contains(out, s) {
 			out = append(out, s)
 		}

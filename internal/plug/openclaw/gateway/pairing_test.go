@@ -146,8 +146,14 @@ func TestMemberApproves(t *testing.T) {
 		t.Error(e)
 	}
 	cli := r.operator(key, wire.ScopePairing, wire.ScopeAdmin)
-	if !slices.Equal(cli.Hello.Auth.Scopes, []string{wire.ScopePairing}) {
+	if !slices.Equal(cli.Hello.Auth.Scopes, []string{wire.ScopePairing, wire.ScopeRead, wire.ScopeWrite}) {
 		t.Errorf("a member was granted %v", cli.Hello.Auth.Scopes)
+	}
+	// OpenClaw's command line lets devices in as operator.admin alone.
+	alone := r.operator(key, wire.ScopeAdmin)
+	call[wire.DevicePairs](alone, wire.MethodDevicePairList, m{})
+	if e := alone.refused(wire.MethodNodeRemove, m{"nodeId": wire.NewIdentity().ID()}); e.Message != wire.UnknownNode.Message {
+		t.Error(e)
 	}
 	call[wire.ApprovedNode](cli, wire.MethodNodeApprove, m{"requestId": p[0].RequestID})
 	if e := boss.refused(wire.MethodNodeInvoke, invokeParams(n.ID(), "system.which", m{})); e.Detail() != wire.DetailPairChanged {
