@@ -12,7 +12,7 @@ import (
 
 type botAddCmd struct {
 	Name        string   `help:"What the bot is called." placeholder:"NAME" required:""`
-	Kind        string   `help:"What answers: echo (says everything back), openai (any OpenAI-compatible model), eyeclaw (an EyeClaw plugin connects)." placeholder:"KIND" required:""`
+	Kind        string   `help:"What answers: echo (says everything back), openai (any OpenAI-compatible model), eyeclaw (an EyeClaw plugin connects), openclaw (an agent of an OpenClaw gateway)." placeholder:"KIND" required:""`
 	Set         []string `help:"A setting as name=value, or name=@FILE to read the value from a file (@- from standard input). Can be given again." sep:"none" placeholder:"K=V"`
 	Description string   `help:"What it is for." placeholder:"TEXT"`
 	User        string   `help:"Whose bot; may be left out while there is one person." placeholder:"NAME"`
@@ -26,7 +26,8 @@ func (botAddCmd) Help() string {
     patchbay bot add --name parrot --kind echo
     patchbay bot add --name qwen --kind openai --set base_url=http://localhost:11434/v1 --set model=qwen3:8b
     patchbay bot add --name gpt --kind openai --set base_url=https://api.openai.com/v1 --set model=gpt-4o-mini --set api_key=@key.txt
-    patchbay bot add --name lobster --kind eyeclaw --json`
+    patchbay bot add --name lobster --kind eyeclaw --json
+    patchbay bot add --name claw --kind openclaw --set url=ws://127.0.0.1:18789 --set token=@token.txt`
 }
 
 // Run adds the bot.

@@ -136,7 +136,7 @@ func botState(sh *shell, r botRow) string {
 		return "–"
 	case !*r.Online:
 		return sayOffline.In(sh.lang)
-	case r.Seen.IsZero():
+	case r.Seen.IsZero() && r.Connections == 0:
 		return sayReady.In(sh.lang)
 	case r.Connections > 1: // two plugins with one token: their owner should know
 		return fmt.Sprintf("%s ×%d", sayOnline.In(sh.lang), r.Connections)

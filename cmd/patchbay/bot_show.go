@@ -122,6 +122,7 @@ var (
 		En: "public_url is not set: put an https address there that the platform can reach.",
 	}
 	sayHeadBot      = talk.Say{Zh: "机器人 %d：%s（%s，%s）", En: "Bot %d: %s (%s, %s)"}
+	sayBotSince     = talk.Say{Zh: "自 %s 起连接，最近一次听到：%s", En: "Connected since %s, last heard: %s"}
 	sayHeadSettings = talk.Say{Zh: "\n设置", En: "\nSettings"}
 	sayHeadForm     = talk.Say{Zh: "\n在灵珠平台创建三方智能体时填写", En: "\nFor the form of the Lingzhu platform (三方智能体)"}
 	sayHeadWearers  = talk.Say{Zh: "\n已绑定", En: "\nBound"}
@@ -142,6 +143,12 @@ func (sh *shell) showBot(v botView) {
 		if line != "" {
 			sh.printf("%s\n", line)
 		}
+	}
+	if !v.Since.IsZero() {
+		sh.say(sayBotSince, sh.when(v.Since), sh.when(v.LastSeen))
+	}
+	if v.Gateway != "" {
+		sh.printf("OpenClaw %s\n", strange(v.Gateway))
 	}
 	if len(v.Settings) > 0 {
 		sh.say(sayHeadSettings)

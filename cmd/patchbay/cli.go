@@ -52,6 +52,26 @@ type cli struct {
 		Reboot  deviceRebootCmd  `cmd:"" help:"Have a device start again."`
 	} `cmd:"" group:"devices" help:"Voice boards."`
 
+	Node struct {
+		List     nodeListCmd     `cmd:"" help:"List the nodes and whether they are connected."`
+		Describe nodeDescribeCmd `cmd:"" help:"Show a node, its commands and its tools."`
+		Invoke   nodeInvokeCmd   `cmd:"" help:"Call a command of a node."`
+		Rename   nodeRenameCmd   `cmd:"" help:"Call a node something else."`
+		Rm       nodeRmCmd       `cmd:"" help:"Remove a node."`
+	} `cmd:"" group:"devices" help:"OpenClaw's nodes."`
+	Pair struct {
+		List    pairListCmd    `cmd:"" help:"List who waits to be let in, or to run something."`
+		Approve pairApproveCmd `cmd:"" help:"Let a program in, or a node run what it can."`
+		Reject  pairRejectCmd  `cmd:"" help:"Refuse who waits."`
+	} `cmd:"" group:"devices" help:"Nodes and operators that wait to be approved."`
+	Shim struct {
+		Add    shimAddCmd    `cmd:"" help:"Join your boards to an OpenClaw gateway, as its nodes."`
+		List   shimListCmd   `cmd:"" help:"List the gateways that your boards have joined."`
+		Status shimStatusCmd `cmd:"" help:"Show how the nodes at a gateway are, and what its owner has to do."`
+		Set    shimSetCmd    `cmd:"" help:"Change how a gateway is joined."`
+		Rm     shimRmCmd     `cmd:"" help:"Leave a gateway."`
+	} `cmd:"" group:"devices" help:"OpenClaw gateways of others."`
+
 	Upstream struct {
 		Add    upstreamAddCmd    `cmd:"" help:"Plug in a server of tools, or a service that calls yours."`
 		List   upstreamListCmd   `cmd:"" help:"List the upstreams and whether they are connected."`
@@ -93,6 +113,7 @@ type cli struct {
 		Glasses simulateGlassesCmd `cmd:"" help:"Act as a pair of glasses against any server."`
 		Home    simulateHomeCmd    `cmd:"" help:"Act as a tool server with a thermometer and a lamp."`
 		Xiaozhi simulateXiaozhiCmd `cmd:"" help:"Act as a XiaoZhi voice board, or as many, against any server."`
+		Node    simulateNodeCmd    `cmd:"" help:"Act as a node of OpenClaw's, or as many, against any server."`
 	} `cmd:"" group:"try" help:"Simulated devices."`
 
 	Config struct {

@@ -16,7 +16,7 @@ type demoCmd struct {
 
 // Help is the command's examples.
 func (demoCmd) Help() string {
-	return `A server starts in a folder that is gone afterwards, on a port of this machine. Simulated glasses, a simulated EyeClaw plugin, a stand-in for a model, a tool server and a simulated voice board talk to it through real connections. Each step checks what it shows: the exit code is 1 if anything is not as it should be. With --json each step is one JSON object.
+	return `A server starts in a folder that is gone afterwards, on a port of this machine. Simulated glasses, a simulated EyeClaw plugin, a stand-in for a model, a tool server, a simulated voice board and a simulated OpenClaw node talk to it through real connections. Each step checks what it shows: the exit code is 1 if anything is not as it should be. With --json each step is one JSON object.
 
 Examples:
 
@@ -89,6 +89,8 @@ var story = []act{
 		talk.Say{Zh: "程序记下要学的，眼镜来考你；答得怎样，决定下次什么时候再问。", En: "A program adds what is to be learned, the glasses ask; how well it is recalled says when it comes again."}, playLearn},
 	{"board", talk.Say{Zh: "语音设备：出示验证码，被调用，拍照，复述", En: "A voice board shows its code, is called, takes a photo, and says back what it hears"},
 		talk.Say{Zh: "小智设备经 MQTT 接入，没人说话时也找得到；声音走 UDP。", En: "A XiaoZhi board is reached over MQTT even while nobody talks with it; its sound goes over UDP."}, playBoard},
+	{"nodes", talk.Say{Zh: "OpenClaw：节点、操作员、智能体", En: "OpenClaw: a node, an operator, an agent"},
+		talk.Say{Zh: "OpenClaw 的节点连到这里，它的工具人人可用；这里的一切对它的操作员都是节点；智能体也能当机器人。", En: "OpenClaw's nodes connect here, and everybody uses their tools; all that is here is a node to its operators; an agent can be a bot."}, playNodes},
 	{"late", talk.Say{Zh: "迟到的回答", En: "A late answer"},
 		talk.Say{Zh: "眼镜等不及断开了，机器人继续想，下次开口时告诉你。", En: "The glasses hang up, the bot goes on, and the answer is told at the next turn."}, playLate},
 }

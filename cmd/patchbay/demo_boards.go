@@ -48,10 +48,11 @@ func playBoard(ctx context.Context, st *stage) error {
 	if err != nil {
 		return err
 	}
-	k, err := st.kitchen(ctx, bot)
+	k, err := st.turnOn(ctx, bot)
 	if err != nil {
 		return err
 	}
+	st.kitchen = k
 	for _, step := range []func(context.Context) error{k.louder, k.see, k.ring, k.repeat} {
 		if err := step(ctx); err != nil {
 			return err
@@ -76,8 +77,8 @@ type kitchen struct {
 	photo   []byte
 }
 
-// kitchen turns a board on that becomes the person's, and gives a program a key.
-func (st *stage) kitchen(ctx context.Context, bot store.Bot) (*kitchen, error) {
+// turnOn turns a board on that becomes the person's, and gives a program a key.
+func (st *stage) turnOn(ctx context.Context, bot store.Bot) (*kitchen, error) {
 	lang := "zh-CN"
 	if st.sh.lang == talk.English {
 		lang = "en-US"
@@ -122,31 +123,9 @@ func (k *kitchen) moveIn(ctx context.Context, bot store.Bot) error {
 
 func lastLine(text string) string { return text[strings.LastIndexByte(text, '\n')+1:] }
 
-// tool finds the name by which programs call one of the board's tools.
-func (k *kitchen) tool(ctx context.Context, end string) (name string, err error) {
-	err = await(ctx, "the tools of the board did not join the board", func() (bool, error) {
-		raw, err := k.program.ask(ctx, "tools/list", nil)
-		if err != nil {
-			return false, err
-		}
-		var list struct{ Tools []struct{ Name string } }
-		if err := json.Unmarshal(raw, &list); err != nil {
-			return false, err
-		}
-		for _, t := range list.Tools {
-			if strings.HasSuffix(t.Name, end) {
-				name = t.Name
-				return true, nil
-			}
-		}
-		return false, nil
-	})
-	return name, err
-}
-
 // call has the program call a tool of the board.
 func (k *kitchen) call(ctx context.Context, end string, args map[string]any) (json.RawMessage, error) {
-	name, err := k.tool(ctx, end)
+	name, err := k.program.tool(ctx, end)
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,7 @@ type stage struct {
 	person  store.Person
 	key     string // for glasses
 	model   *model
+	kitchen *kitchen
 	stops   []func() error
 	answers []answered // of this step
 	note    string     // what else the step has to report

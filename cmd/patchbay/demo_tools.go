@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"patchbay/internal/app"
 	"patchbay/internal/plug/mcp/sim"
 	"patchbay/internal/plug/mcp/upstream"
+	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
 
@@ -80,16 +82,12 @@ func playTools(ctx context.Context, st *stage) error {
 
 // audited is an error unless the audit trail has a bot's call.
 func (st *stage) audited(ctx context.Context, tool string, bot int64) error {
-	rows, err := st.base.Store.Calls.Newest(ctx, st.person.ID, time.Now().Add(time.Minute), 10)
-	if err != nil {
-		return err
-	}
-	for _, c := range rows {
-		if c.Tool == tool && c.Bot == bot && c.Turn != "" && c.Outcome == "done" {
-			return nil
-		}
-	}
-	return fmt.Errorf("the audit trail lacks the bot's call of %s", tool)
+	return await(ctx, "the audit trail lacks the bot's call of "+tool, func() (bool, error) {
+		rows, err := st.base.Store.Calls.Newest(ctx, st.person.ID, time.Now().Add(time.Minute), 10)
+		return slices.ContainsFunc(rows, func(c store.Call) bool {
+			return c.Tool == tool && c.Bot == bot && c.Turn != "" && c.Outcome == "done"
+		}), err
+	})
 }
 
 // program is an MCP client, as small as one can be.
@@ -125,6 +123,28 @@ func (p *program) play(ctx context.Context, home *sim.Home, bot int64) error {
 	}
 	st.note = sayToolsNote.In(st.sh.lang, toolWarmth, lampLevel)
 	return nil
+}
+
+// tool finds the name by which the program calls a tool that ends in some way.
+func (p *program) tool(ctx context.Context, end string) (name string, err error) {
+	err = await(ctx, "there is no tool *"+end, func() (bool, error) {
+		raw, err := p.ask(ctx, "tools/list", nil)
+		if err != nil {
+			return false, err
+		}
+		var list struct{ Tools []struct{ Name string } }
+		if err := json.Unmarshal(raw, &list); err != nil {
+			return false, err
+		}
+		for _, t := range list.Tools {
+			if strings.HasSuffix(t.Name, end) {
+				name = t.Name
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+	return name, err
 }
 
 // call calls a tool and returns its words.

@@ -96,6 +96,7 @@ func (d *doctor) examine(ctx context.Context, flags dataFlags) {
 	d.bots(ctx, b)
 	d.tools(ctx, b)
 	d.boards(ctx, b)
+	d.nodes(ctx, b)
 	d.learning(ctx, b)
 }
 

@@ -10,6 +10,7 @@ import (
 	"patchbay/internal/board"
 	"patchbay/internal/plug/echo"
 	"patchbay/internal/plug/openai"
+	agents "patchbay/internal/plug/openclaw/bot"
 	"patchbay/internal/plug/rokid"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -66,6 +67,8 @@ func (d *doctor) bot(ctx context.Context, b *app.Base, r botRow) {
 		d.connected(name, r)
 	case r.Kind == "openai":
 		d.model(ctx, b, name, r.Bot)
+	case r.Kind == agents.KindName:
+		d.agent(ctx, b, name, r)
 	default:
 		d.ok(name, sayBotGood)
 	}
@@ -112,6 +115,8 @@ func checkSettings(b *app.Base, bot store.Bot) error {
 		all = append(all, new(echo.Settings))
 	case "openai":
 		all = append(all, new(openai.Settings))
+	case agents.KindName:
+		all = append(all, new(agents.Settings))
 	}
 	for _, s := range all {
 		if err := b.Registry.Settings(bot, s); err != nil {

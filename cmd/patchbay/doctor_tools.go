@@ -50,6 +50,10 @@ func (d *doctor) tools(ctx context.Context, b *app.Base) {
 	}
 	var away []api.Upstream
 	for _, u := range rows {
+		if u.Kind == app.UpstreamShim {
+			d.shim(ctx, b, u, live)
+			continue
+		}
 		d.upstream(u, live)
 		if u.State != api.UpstreamReady && u.State != api.UpstreamElsewhere && u.Kind != app.UpstreamCloud {
 			away = append(away, u)

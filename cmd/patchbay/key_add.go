@@ -30,6 +30,7 @@ Examples:
     patchbay key add --name lingzhu --scope lingzhu --bot 1
     patchbay key add --name editor --scope mcp --allow-tool 'files_*' --rate 60
     patchbay key add --name study --scope learn
+    patchbay key add --name desktop --scope node
     patchbay key add --user ada --name laptop --scope operator --expires 90d --json`
 }
 

@@ -150,14 +150,17 @@ func (r *remote) refusal(resp *http.Response) error {
 	if resp.StatusCode == http.StatusUnauthorized {
 		return errUnauthorized
 	}
-	var said struct {
-		Error string `json:"error"`
-	}
+	var said api.NodeFailure // which has all that any refusal has
 	if json.NewDecoder(io.LimitReader(resp.Body, maxReply)).Decode(&said) != nil || said.Error == "" {
 		return fmt.Errorf("%s answers %s; is it a Patchbay server?", r.url, resp.Status)
 	}
-	return errors.New(said.Error)
+	return &refusedError{said}
 }
+
+// refusedError is why a server did not do something, in its words.
+type refusedError struct{ api.NodeFailure }
+
+func (e *refusedError) Error() string { return e.NodeFailure.Error }
 
 // bots lists the bots that the key may see.
 func (r *remote) bots(ctx context.Context) ([]api.BotStatus, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -60,7 +61,7 @@ func (c *serveCmd) greet(ctx context.Context, sh *shell, url string, b *app.Base
 	case sh.json:
 		sh.writeJSON(map[string]any{"url": url, "pid": os.Getpid(), "data": b.Config.Data}, "") //nolint:errcheck // whoever reads it has gone
 	case c.Demo:
-		sh.say(sayDemoServer, url, app.DemoBot, app.DemoKey, quoteWord(b.Config.Data), app.DemoBoard)
+		sh.say(sayDemoServer, url, app.DemoBot, app.DemoKey, quoteWord(b.Config.Data), app.DemoBoard, "ws"+strings.TrimPrefix(url, "http"))
 	}
 }
 
@@ -86,7 +87,9 @@ curl -N -X POST %[1]s/sse/rokid \
 
 还插着一块模拟的语音板，叫 %[5]s：
 
-patchbay device call %[5]s self.audio_speaker.set_volume volume=30 --data %[4]s`,
+patchbay device call %[5]s self.audio_speaker.set_volume volume=30 --data %[4]s
+
+OpenClaw 的节点和命令行连到 %[6]s；给它们一个密钥：patchbay key add --name openclaw --scope node --scope operator --data %[4]s`,
 		En: `The demo of Patchbay is at %[1]s
 Bot 1 is called %[2]s and says back what it is told; the key is %[3]s.
 Ask as glasses do:
@@ -107,7 +110,9 @@ or: patchbay simulate glasses --url %[1]s --key %[3]s --agent-id 1
 
 A simulated voice board is plugged in too, called %[5]s:
 
-patchbay device call %[5]s self.audio_speaker.set_volume volume=30 --data %[4]s`,
+patchbay device call %[5]s self.audio_speaker.set_volume volume=30 --data %[4]s
+
+OpenClaw's nodes and command line connect to %[6]s; a key for them: patchbay key add --name openclaw --scope node --scope operator --data %[4]s`,
 	}
 	sayNobody = talk.Say{
 		Zh: "还没有账户。在另一个终端里开始：patchbay user add 名字 --data %s",

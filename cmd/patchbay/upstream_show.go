@@ -59,6 +59,7 @@ var (
 	sayItsTools     = talk.Say{Zh: "工具：%d 个", En: "Its tools: %d"}
 	sayNextTry      = talk.Say{Zh: "下次重试：%s", En: "It is tried again at %s"}
 	sayItsLines     = talk.Say{Zh: "\n命令最后的输出", En: "\nWhat the command said last"}
+	sayShimSee      = talk.Say{Zh: "这是一个 OpenClaw 网关；它的节点：patchbay shim status %s", En: "It is an OpenClaw gateway. How the nodes there are: patchbay shim status %s"}
 	sayCloudCalls   = talk.Say{Zh: "这个服务可以调用 allow 里的工具。", En: "This service can call the tools of allow."}
 )
 
@@ -69,6 +70,9 @@ func (sh *shell) showUpstream(v upstreamView) {
 	}
 	if v.Kind == app.UpstreamCloud {
 		sh.say(sayCloudCalls)
+	}
+	if v.Kind == app.UpstreamShim {
+		sh.say(sayShimSee, v.Slug)
 	}
 	if v.Trouble != "" {
 		sh.printf("%s\n", troubleText(v.Trouble, v.Cause))

@@ -54,7 +54,11 @@ type Health struct {
 	Connections int       `json:"connections,omitempty"`
 	Since       time.Time `json:"connected_since,omitzero"`
 	LastSeen    time.Time `json:"last_heard,omitzero"`
-	Trouble     talk.Say  `json:"-"`
+	// Gateway is the version of OpenClaw at the far side, if it is known.
+	Gateway string   `json:"gateway,omitempty"`
+	Trouble talk.Say `json:"-"`
+	// Command is what the far side's owner has to run on its machine, if that helps.
+	Command string `json:"command,omitempty"`
 }
 
 // Server is /api/v1. It is safe for concurrent use.

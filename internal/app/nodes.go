@@ -13,6 +13,7 @@ import (
 	"patchbay/internal/api"
 	"patchbay/internal/plug/openclaw/gateway"
 	"patchbay/internal/plug/openclaw/wire"
+	"patchbay/internal/store"
 )
 
 // nodesOf does for /api/v1, and so for the command line and pages, what OpenClaw's
@@ -20,16 +21,27 @@ import (
 func nodesOf(b *Base, g *gateway.Gateway) func(context.Context, api.NodeAct) (json.RawMessage, error) {
 	return func(ctx context.Context, a api.NodeAct) (json.RawMessage, error) {
 		n := nodeActs{gateway: g, who: gateway.Operator{Admin: a.Admin, Only: a.Only, Key: a.Key, Rules: a.Rules, Program: a.Program}}
-		if a.Person != "" {
-			p, err := b.Store.People.ByID(ctx, a.Person)
-			if err != nil {
-				return nil, err
-			}
-			n.who.Person = p
+		var err error
+		if n.who.Person, err = b.actor(ctx, a.Person); err != nil {
+			return nil, err
 		}
 		out, err := n.act(ctx, a)
 		return out, nodeError(err)
 	}
+}
+
+// actor is in whose place something is done: the person's, or, for the operator of this
+// machine, that of the only person there is. Of several it is nobody's, so that what is
+// everybody's, such as Learn, cannot be called: it would not know for whom.
+func (b *Base) actor(ctx context.Context, person string) (p store.Person, err error) {
+	if person != "" {
+		return b.Store.People.ByID(ctx, person)
+	}
+	people, err := b.Store.People.All(ctx)
+	if err == nil && len(people) == 1 {
+		p = people[0]
+	}
+	return p, err
 }
 
 // nodeActs does what one operator wants.
@@ -64,12 +76,14 @@ func (n nodeActs) act(ctx context.Context, a api.NodeAct) (json.RawMessage, erro
 	case api.NodeDescribe:
 		return n.do(ctx, wire.MethodNodeDescribe, id{node})
 	case api.NodeRemove:
-		return n.do(ctx, wire.MethodNodeRemove, id{node})
+		out, err := n.do(ctx, wire.MethodNodeRemove, id{node})
+		return out, notPaired(err)
 	case api.NodeRename:
-		return n.do(ctx, wire.MethodNodeRename, struct {
+		out, err := n.do(ctx, wire.MethodNodeRename, struct {
 			id
 			Name string `json:"displayName"`
 		}{id{node}, a.Name})
+		return out, notPaired(err)
 	case api.NodeInvoke:
 		call := wire.Invoke{NodeID: node, Command: a.Command, Params: a.Params, IdempotencyKey: a.Once}
 		if call.IdempotencyKey == "" {
@@ -81,6 +95,18 @@ func (n nodeActs) act(ctx context.Context, a api.NodeAct) (json.RawMessage, erro
 		return n.do(ctx, wire.MethodNodeInvoke, call)
 	}
 	return nil, fmt.Errorf("nobody knows how to %s nodes", a.Act)
+}
+
+// notPaired says of a node that was found, but is not known as one that was paired,
+// what it is.
+func notPaired(err error) error {
+	if e, ok := errors.AsType[*wire.Error](err); ok && e == wire.UnknownNode {
+		return &api.NodeError{
+			Status:  http.StatusBadRequest,
+			Message: "this is no node that was paired, but something that is plugged in here: a board (patchbay device …), a server of tools (patchbay upstream …), or a part of Patchbay",
+		}
+	}
+	return err
 }
 
 // pairs lists whoever asks to be let in, and what nodes want to do.

@@ -12,8 +12,10 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"patchbay/internal/account"
+	"patchbay/internal/api"
 	"patchbay/internal/board"
 	"patchbay/internal/bus"
+	"patchbay/internal/plug/eyeclaw"
 	agents "patchbay/internal/plug/openclaw/bot"
 	"patchbay/internal/plug/openclaw/gateway"
 	"patchbay/internal/store"
@@ -96,4 +98,28 @@ func (b *Base) agentOptions(log *slog.Logger) agents.Options {
 		},
 		Version: b.Version, Logger: log,
 	}
+}
+
+// botHealth tells how the connection of a bot is.
+func botHealth(cable *eyeclaw.Server, all *agents.Bots) func(store.Bot) api.Health {
+	return func(b store.Bot) api.Health {
+		if b.Kind == agents.KindName {
+			return agentHealth(all, b.Number)
+		}
+		return cableHealth(cable, b)
+	}
+}
+
+// agentHealth is what the connection to a gateway tells about a bot that an agent
+// answers for. There is none before the first question, nor long after the last.
+func agentHealth(all *agents.Bots, bot int64) api.Health {
+	s, ok := all.Status(bot)
+	if !ok {
+		return api.Health{}
+	}
+	h := api.Health{Since: s.Since, LastSeen: s.Heard, Gateway: s.Version, Trouble: s.Trouble, Command: s.Command}
+	if s.Connected {
+		h.Connections = 1
+	}
+	return h
 }

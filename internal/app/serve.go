@@ -72,6 +72,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, base.Close()) }()
+	base.Agents.Register(registry)
 	if o.Demo {
 		if err := seedDemo(ctx, base); err != nil {
 			return err
@@ -88,8 +89,8 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		Store: base.Store, Registry: base.Registry, Bus: messages, Logger: log, Registerer: registry,
 		FirstPiece: c.Turn.FirstPiece, Idle: c.Turn.Idle, Late: c.Turn.Late, Grace: c.Turn.Grace,
 		Turns: c.Limits.Turns, History: c.History.Turns, MediaLife: c.Media.Keep, KeepContent: c.Trace.Content,
-		Installation: installation(base),
-		Calls:        c.Limits.Calls, CallRate: c.Limits.CallRate, KeepArgs: c.Audit.Args,
+		Installation: installation(base), Folder: c.Data,
+		Calls: c.Limits.Calls, CallRate: c.Limits.CallRate, KeepArgs: c.Audit.Args,
 	})
 	if err != nil {
 		return err
@@ -181,7 +182,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 
 	control, err := api.New(api.Options{
 		Board: hub, Accounts: base.Accounts, Guard: guard, Logger: log, Address: addresses.Of, Version: o.Version,
-		Health:     func(bot store.Bot) api.Health { return cableHealth(cable, bot) },
+		Health:     botHealth(cable, base.Agents),
 		Disconnect: hub.Unplug,
 		Upstream:   upstreamHealth(base, hub, servers, clouds, joined),
 		Listen:     voices.boards.Listen,

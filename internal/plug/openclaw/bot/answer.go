@@ -349,6 +349,7 @@ func (a *answer) abort() {
 		if err == nil {
 			_, err = c.Call(ctx, wire.MethodChatAbort, wire.ChatAbort{SessionKey: a.run.session, RunID: id})
 		}
+		a.bots.metrics.aborted(err)
 		if err != nil {
 			a.log.WarnContext(ctx, "openclaw: an answer that nobody wants was not aborted", "turn", a.turn.ID, "error", err)
 		}

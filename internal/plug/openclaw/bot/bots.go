@@ -58,8 +58,9 @@ var Limits = board.Limits{Concurrent: 8, Waiting: 32}
 
 // Bots are all bots of the kind on this instance. They are safe for concurrent use.
 type Bots struct {
-	opt  Options
-	jobs sync.WaitGroup // what goes on after turns have ended
+	opt     Options
+	metrics *metrics
+	jobs    sync.WaitGroup // what goes on after turns have ended
 
 	mu     sync.Mutex
 	closed bool
@@ -72,7 +73,7 @@ func New(o Options) *Bots {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	o.idle, o.quiet, o.doubt = orElse(o.idle, idleLimit), orElse(o.quiet, quietLimit), orElse(o.doubt, doubtPause)
-	return &Bots{opt: o, lines: map[int64]*line{}}
+	return &Bots{opt: o, metrics: newMetrics(), lines: map[int64]*line{}}
 }
 
 // Kind is the kind, for the board.

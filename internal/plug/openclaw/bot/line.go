@@ -33,6 +33,7 @@ type line struct {
 	kept     device
 	fresh    bool // our key has yet to be kept
 	link     *client.Link
+	links    int          // that were opened
 	last     client.State // how the link is or was doing
 	accepted bool         // by the gateway, at some time
 	users    int
@@ -72,14 +73,20 @@ func (l *line) take() error {
 		l.idle.Stop()
 		l.idle = nil
 	}
+	l.identify()
+	if l.link == nil {
+		l.links++
+		l.link = client.Open(l.options())
+	}
+	return nil
+}
+
+// identify makes our key, if there is none. With mu held.
+func (l *line) identify() {
 	if l.kept.Identity == nil {
 		l.kept.Identity = new(wire.NewIdentity())
 		l.fresh = true
 	}
-	if l.link == nil {
-		l.link = client.Open(l.options())
-	}
-	return nil
 }
 
 // give undoes take.
@@ -123,12 +130,17 @@ func (l *line) retire() {
 func (l *line) hangUp() {
 	if link := l.link; link != nil {
 		l.link = nil
+		l.links++ // what it does from now on is of no interest
+		was := l.last
+		l.last.Connected, l.last.Since, l.last.Again = false, time.Time{}, time.Time{}
+		l.bots.metrics.changed(was, l.last)
 		l.bots.job(link.Close)
 	}
 }
 
 // options are how to connect. With mu held.
 func (l *line) options() client.Options {
+	mine := l.links
 	o := client.Options{
 		URL: l.url, Token: l.token, Identity: l.kept.Identity,
 		Connect: wire.Connect{
@@ -146,6 +158,10 @@ func (l *line) options() client.Options {
 		Changed: func(s client.State) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
+			if l.links != mine {
+				return
+			}
+			l.bots.metrics.changed(l.last, s)
 			l.last = s
 			if s.Connected {
 				l.accepted = true

@@ -87,6 +87,7 @@ func TestRealGateway(t *testing.T) {
 	}
 	h := &realHouse{t, m, g, b, w}
 
+	t.Run("looked at", h.lookedAt)
 	t.Run("streams", h.streams)
 	t.Run("remembers", h.remembers)
 	t.Run("hung up", h.hungUp)
@@ -113,6 +114,28 @@ type realHouse struct {
 	gate  *openclawtest.RealGateway
 	bot   *Bot
 	wires *wires
+}
+
+func (h *realHouse) lookedAt(t *testing.T) {
+	bots := New(Options{})
+	defer bots.Close()
+	for agent, there := range map[string]bool{"": true, "Main": true, "nobody": false} {
+		b, err := bots.Build(store.Bot{Number: 1}, Settings{URL: h.gate.URL, Token: h.gate.Token, Agent: agent})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, err := b.Look(t.Context()); err != nil || s.Agent != there || len(s.Agents) != 1 || s.Version == "" {
+			t.Errorf("%q: %+v, %v", agent, s, err)
+		}
+	}
+	b, err := bots.Build(store.Bot{Number: 2}, Settings{URL: h.gate.URL, Token: "wrong"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.Look(t.Context())
+	if trouble, ok := errors.AsType[*client.Trouble](err); !ok || trouble.Problem != client.Token {
+		t.Errorf("with a wrong token: %v", err)
+	}
 }
 
 func (h *realHouse) streams(t *testing.T) {

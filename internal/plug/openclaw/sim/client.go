@@ -43,7 +43,12 @@ type Client struct {
 // by itself goes to event, which may be nil, one at a time; it must not wait for
 // answers. A refusal is a *wire.Error.
 func Dial(ctx context.Context, url string, hello wire.Connect, device *wire.Identity, event func(wire.Frame)) (*Client, error) {
-	conn, res, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPClient: &http.Client{}, CompressionMode: websocket.CompressionDisabled})
+	return dial(ctx, nil, url, hello, device, event)
+}
+
+// dial is Dial over a transport; nil: the usual one.
+func dial(ctx context.Context, over http.RoundTripper, url string, hello wire.Connect, device *wire.Identity, event func(wire.Frame)) (*Client, error) {
+	conn, res, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPClient: &http.Client{Transport: over}, CompressionMode: websocket.CompressionDisabled})
 	if err != nil {
 		if res != nil {
 			return nil, fmt.Errorf("dial the gateway: status %d: %w", res.StatusCode, err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net/http"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ type Handle func(ctx context.Context, command string, params json.RawMessage) (j
 type Options struct {
 	URL      string
 	Token    string // the gateway's; once paired, the node has its own
+	Own      string // its own, from an earlier time; empty: none
 	Identity wire.Identity
 	Name     string
 	Platform string // empty: linux
@@ -40,6 +42,8 @@ type Options struct {
 	Quiet bool
 	// OnEvent hears what the gateway tells by itself, but commands and ticks.
 	OnEvent func(wire.Frame)
+	// Over is what connections are made over; nil: the usual transport of HTTP.
+	Over http.RoundTripper
 }
 
 // Node is a node that stays connected until it is closed, or turned away for good. It
@@ -57,7 +61,8 @@ type Node struct {
 	token   string // its own
 	refused *wire.Error
 	paused  bool
-	times   int // that it has connected
+	times   int   // that it has connected
+	err     error // of the last connection, or the last attempt
 }
 
 // NewNode makes a node, which begins to connect. Close ends it.
@@ -80,7 +85,7 @@ func NewNode(o Options) *Node {
 	if o.Identity.ID() == "" {
 		o.Identity = wire.NewIdentity()
 	}
-	n := &Node{o: o, done: make(chan struct{}), changed: make(chan struct{})}
+	n := &Node{o: o, done: make(chan struct{}), changed: make(chan struct{}), token: o.Own}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	go n.run()
 	return n
@@ -112,13 +117,14 @@ type State struct {
 	Refused   *wire.Error // the last time
 	Paused    bool        // it does not try again
 	Token     string      // its own; empty: none yet
+	Err       error       // why it is not connected; nil: it is, or tries for the first time
 }
 
 // State tells how the node is. The channel is closed when that changes.
 func (n *Node) State() (State, <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return State{n.client != nil, n.times, n.refused, n.paused, n.token}, n.changed
+	return State{n.client != nil, n.times, n.refused, n.paused, n.token, n.err}, n.changed
 }
 
 // Await waits until the node is as it is wanted.
@@ -191,9 +197,11 @@ func (n *Node) run() {
 		err := n.serve()
 		var refused *wire.Error
 		wait := pause
-		if errors.As(err, &refused) {
+		if !errors.As(err, &refused) {
+			n.set(func() { n.err = err })
+		} else {
 			stop := !keepTrying(refused)
-			n.set(func() { n.refused, n.paused = refused, stop })
+			n.set(func() { n.refused, n.paused, n.err = refused, stop, err })
 			if stop {
 				n.o.Logger.Info("the gateway has turned the node away", "error", refused)
 				<-n.ctx.Done()
@@ -247,7 +255,7 @@ func (n *Node) serve() error {
 	var c *Client
 	ready := make(chan struct{})
 	limit, cancel := context.WithTimeout(n.ctx, wire.HandshakeTimeout)
-	c, err := Dial(limit, n.o.URL, n.hello(), &n.o.Identity, func(f wire.Frame) {
+	c, err := dial(limit, n.o.Over, n.o.URL, n.hello(), &n.o.Identity, func(f wire.Frame) {
 		<-ready
 		n.hear(c, f)
 	})
@@ -267,7 +275,7 @@ func (n *Node) serve() error {
 		return err
 	}
 	n.set(func() {
-		n.client, n.refused, n.times = c, nil, n.times+1
+		n.client, n.refused, n.err, n.times = c, nil, nil, n.times+1
 		if c.Hello.Auth.DeviceToken != "" {
 			n.token = c.Hello.Auth.DeviceToken
 		}

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"patchbay/internal/api"
+	"patchbay/internal/plug/openclaw/wire"
+	"patchbay/internal/talk"
+)
+
+type nodeInvokeCmd struct {
+	Params    string        `help:"The parameters as JSON, or @FILE to read them from a file (- from standard input)." placeholder:"JSON"`
+	Timeout   time.Duration `help:"How long the node may take, 10m at most; 30s unless given." placeholder:"TIME" default:"30s"`
+	Once      string        `help:"A key of yours, by which the call is carried out once, however often it is made." placeholder:"KEY"`
+	Out       string        `help:"Where to save the picture, sound or file that comes back." placeholder:"FILE"`
+	nodeFlags `embed:""`
+	Command   string   `arg:"" help:"Name of the command, as node describe shows it."`
+	Set       []string `arg:"" optional:"" name:"k=v" help:"Parameters as name=value: as JSON if they are JSON, and as texts otherwise. name=@FILE reads the value from a file."`
+}
+
+// Help is the command's examples.
+func (nodeInvokeCmd) Help() string {
+	return `The result goes to standard output. The exit code is 1 if the node did not carry the command out, or the tool behind it says that it failed. With --once, a call that is made again gets the answer of the first one, for some minutes. Ctrl-C ends the waiting; whether the node goes on is its own business.
+
+Examples:
+
+    patchbay node invoke Desktop system.which --params '{"bins":["git"]}'
+    patchbay node invoke Phone camera.snap facing=front --out photo.jpg
+    patchbay node invoke desk mcp.tools.call name=status
+    patchbay node invoke Desktop system.notify title=Oven body="The cake is done" --once cake-1
+    echo '{"bins":["git"]}' | patchbay node invoke Desktop system.which --params - --json`
+}
+
+// Run calls the command.
+func (c *nodeInvokeCmd) Run(ctx context.Context, sh *shell) error {
+	if c.Timeout <= 0 {
+		return usagef("--timeout is %s; it has to be a time such as 2m", c.Timeout)
+	}
+	params, err := c.params(sh)
+	if err != nil {
+		return err
+	}
+	r, err := reach(ctx, sh, c.dataFlags, c.serverFlags)
+	if err != nil {
+		return err
+	}
+	if r == nil {
+		return fmt.Errorf("nodes can be called only while a server runs; start one with: patchbay serve%s", c.dataFlags.again())
+	}
+	answer, err := r.invoke(ctx, c.Node, api.NodeCall{Command: c.Command, Params: params, Timeout: c.Timeout.Milliseconds(), Once: c.Once}, c.Timeout)
+	if err != nil {
+		return c.explained(ctx, r, err)
+	}
+	if sh.json {
+		if err := sh.writeJSON(answer, "  "); err != nil {
+			return err
+		}
+	}
+	return sh.showInvoked(answer, c.Command, c.Out)
+}
+
+// params are the parameters as they stand on the command line; nil: none.
+func (c *nodeInvokeCmd) params(sh *shell) (json.RawMessage, error) {
+	set, err := sh.pairs(c.Set)
+	if err != nil {
+		return nil, err
+	}
+	given := c.Params
+	if given == "-" {
+		given = "@-"
+	}
+	if given, err = sh.value(given); err != nil {
+		return nil, fmt.Errorf("--params: %w", err)
+	}
+	text := []byte(strings.TrimSpace(given))
+	switch {
+	case c.Params != "" && !json.Valid(text):
+		return nil, usagef(`--params has to be JSON, such as {"bins":["git"]}`)
+	case len(set) == 0 && c.Params == "":
+		return nil, nil
+	case len(set) == 0:
+		return text, nil
+	}
+	params := map[string]json.RawMessage{}
+	if c.Params != "" && (json.Unmarshal(text, &params) != nil || params == nil) {
+		return nil, usagef("--params has to be a JSON object if there are parameters as name=value too")
+	}
+	for name, value := range set {
+		if params[name], err = argument(nil, value); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(params)
+}
+
+const (
+	// invokeSpare is how much longer an answer of the server is waited for than a node
+	// may take.
+	invokeSpare = 15 * time.Second
+	// maxInvoked bounds what comes back, in bytes: a frame of 25 MiB, in which a result
+	// may be there twice.
+	maxInvoked = 64 << 20
+)
+
+// invoke calls a command of a node, and returns what the server says.
+func (r *remote) invoke(ctx context.Context, ref string, call api.NodeCall, limit time.Duration) (json.RawMessage, error) {
+	within, cancel := context.WithTimeout(ctx, limit+invokeSpare)
+	defer cancel()
+	resp, err := r.send(within, http.MethodPost, nodePath(ref)+"/invoke", call)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxInvoked+1))
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, errors.New("the connection broke before the answer was finished")
+	case len(answer) > maxInvoked || !json.Valid(answer):
+		return nil, fmt.Errorf("%s does not answer as a Patchbay server does", r.url)
+	}
+	return answer, nil
+}
+
+// explained is why a node was not called, and what to do about it.
+func (c *nodeInvokeCmd) explained(ctx context.Context, r *remote, err error) error {
+	e, ok := errors.AsType[*refusedError](err)
+	if !ok {
+		return err
+	}
+	var d struct {
+		Code   string `json:"code"`
+		Reason string `json:"reason"`
+	}
+	if len(e.Details) == 0 || json.Unmarshal(e.Details, &d) != nil {
+		return err
+	}
+	told := strings.TrimSuffix(plain(e.Error()), ".")
+	switch {
+	case d.Reason == wire.NotAllowlisted:
+		return fmt.Errorf("%s; the server's settings nodes.allow and nodes.deny say which commands nodes are told", told)
+	case d.Reason == wire.NotDeclared:
+		return fmt.Errorf("%s; patchbay node describe %s%s shows what it can do", told, quoteWord(c.Node), c.again())
+	case d.Reason != wire.NothingDeclared && d.Code != wire.DetailPairChanged && d.Code != wire.DetailNotConnected:
+		return err
+	}
+	n, lookErr := r.node(ctx, c.Node)
+	switch {
+	case lookErr != nil:
+		return err
+	case n.PendingRequest != "":
+		return fmt.Errorf("what %s wants to run has to be approved first: patchbay pair approve %s%s", n.called(), shortID(n.PendingRequest, shortRequest), c.again())
+	case n.Approval == wire.Unapproved:
+		return fmt.Errorf("what %s wants to run was rejected; it asks again when it connects the next time", n.called())
+	case !*n.Connected && n.seen().IsZero():
+		return fmt.Errorf("%s is not connected", n.called())
+	case !*n.Connected:
+		return fmt.Errorf("%s is not connected; it was seen last at %s", n.called(), n.seen().Local().Format("2006-01-02 15:04:05"))
+	}
+	return err
+}
+
+// invoked is what a server answers to a call of a node's command.
+type invoked struct {
+	Payload json.RawMessage `json:"payload"`
+}
+
+// payload is what may be in a result that needs more than to be printed: the content
+// of a result of MCP, or a picture of a camera.
+type payload struct {
+	Content    json.RawMessage `json:"content"`
+	Structured json.RawMessage `json:"structuredContent"`
+	IsError    bool            `json:"isError"`
+
+	Format string `json:"format"`
+	Base64 []byte `json:"base64"`
+}
+
+var sayNodeDone = talk.Say{Zh: "已执行；没有返回内容。", En: "It is done; nothing came back."}
+
+// showInvoked prints what came of a call, and saves what cannot be printed to the file
+// out, if there is one.
+func (sh *shell) showInvoked(answer json.RawMessage, command, out string) error {
+	var in invoked
+	if err := json.Unmarshal(answer, &in); err != nil {
+		return errors.New("the server gave no result; is it of another version?")
+	}
+	blocks, p := readPayload(in.Payload)
+	switch {
+	case sh.json:
+	case blocks != nil:
+		sh.showContent(blocks, p.Structured, out == "")
+	case len(in.Payload) == 0:
+		sh.say(sayNodeDone)
+	default:
+		var b bytes.Buffer
+		if json.Indent(&b, in.Payload, "", "  ") == nil {
+			sh.text(b.String())
+		}
+	}
+	if out != "" {
+		if err := sh.save(blocks, out); err != nil {
+			return err
+		}
+	}
+	if p.IsError {
+		return fmt.Errorf("%s says that it failed", command)
+	}
+	return nil
+}
+
+// readPayload finds texts and pictures in a result. Without blocks, it is just JSON.
+func readPayload(text json.RawMessage) (blocks []content, p payload) {
+	if json.Unmarshal(text, &p) != nil { // it may have members of these names that are something else
+		return nil, payload{}
+	}
+	if len(p.Base64) > 0 {
+		kind := mime.TypeByExtension("." + p.Format)
+		if kind == "" {
+			kind = "application/octet-stream"
+		}
+		return []content{{Type: "file", MIME: kind, Data: p.Base64}}, p
+	}
+	if len(p.Content) > 0 && p.Content[0] == '[' && json.Unmarshal(p.Content, &blocks) == nil && (len(blocks) > 0 || len(p.Structured) > 0) {
+		return blocks, p
+	}
+	return nil, p
+}

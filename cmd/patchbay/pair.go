@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"patchbay/internal/api"
+	"patchbay/internal/app"
+	"patchbay/internal/plug/openclaw/wire"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+// pairing is who waits for somebody to decide.
+type pairing struct {
+	app.Pairs
+	// Codes counts the voice boards that show a code. They are approved by that.
+	Codes int `json:"codes"`
+}
+
+// pairs lists who waits, as far as the key may see.
+func (r *remote) pairs(ctx context.Context) (p pairing, err error) {
+	if err = r.do(ctx, http.MethodGet, "/api/v1/pairs", nil, &p.Pairs); err != nil {
+		return p, err
+	}
+	var w api.Waiting
+	err = r.do(ctx, http.MethodGet, "/api/v1/devices/waiting", nil, &w)
+	p.Codes = w.Count
+	return p, err
+}
+
+// keptPairs lists who waits in a data folder on which no server runs.
+func keptPairs(ctx context.Context, b *app.Base) (p pairing, err error) {
+	now := time.Now()
+	p.Devices, p.Nodes = []wire.DeviceRequest{}, []wire.NodeRequest{}
+	devices, err := b.Store.Peers.Requests(ctx, store.RequestDevice, "", now)
+	if err != nil {
+		return p, err
+	}
+	for _, r := range devices {
+		p.Devices = append(p.Devices, wire.DeviceRequest{
+			RequestID: r.ID, DeviceID: r.Peer, PublicKey: r.Ask.PublicKey, DisplayName: r.Ask.Name, Platform: r.Ask.Platform, DeviceFamily: r.Ask.Family,
+			ClientID: r.Ask.ClientID, ClientMode: r.Ask.ClientMode, Roles: r.Ask.Roles, Scopes: r.Ask.Scopes, RemoteIP: r.Address, TS: millisOf(r.Created),
+		})
+	}
+	surfaces, err := b.Store.Peers.Requests(ctx, store.RequestSurface, "", now)
+	if err != nil {
+		return p, err
+	}
+	for _, r := range surfaces {
+		p.Nodes = append(p.Nodes, wire.NodeRequest{
+			RequestID: r.ID, NodeID: r.Peer, ClientID: r.Ask.ClientID, ClientMode: r.Ask.ClientMode, DisplayName: r.Ask.Name, Platform: r.Ask.Platform,
+			Version: r.Ask.Version, DeviceFamily: r.Ask.Family, Caps: r.Ask.Caps, Commands: r.Ask.Commands, Scopes: wire.ApproveScopes(r.Ask.Commands),
+			TS: millisOf(r.Created),
+		})
+	}
+	boards, err := b.Store.Devices.Waiting(ctx, now)
+	p.Codes = len(boards)
+	return p, err
+}
+
+// find finds the request that ref means.
+func (p *pairing) find(ref string) (app.PairRef, error) {
+	found := p.Find(ref)
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return app.PairRef{}, fmt.Errorf("no request %q waits; patchbay pair list shows those that do. One that has expired comes again when the device tries again", ref)
+	}
+	ids := make([]string, len(found))
+	for i, f := range found {
+		ids[i] = shortID(f.ID, shortRequest)
+	}
+	return app.PairRef{}, fmt.Errorf("%d requests may be meant by %q; give the id of one: %s", len(found), ref, join(ids))
+}
+
+// decision is what was decided about a request.
+type decision struct {
+	Request  string `json:"requestId"`
+	Decision string `json:"decision"` // wire.DecisionApproved or wire.DecisionRejected
+	// Node is the id of the device, which is its id as a node too.
+	Node string `json:"nodeId"`
+	Name string `json:"displayName,omitempty"`
+	// Roles and Scopes are what it may connect as, if it asked for that.
+	Roles  []string `json:"roles,omitempty"`
+	Scopes []string `json:"scopes,omitempty"`
+	// Commands are what it may run, if it asked for that, and Kept those of what it
+	// asked for that the settings keep from being called.
+	Commands []string `json:"commands,omitempty"`
+	Kept     []string `json:"not_allowed,omitempty"`
+
+	surface bool // it was about commands
+	again   bool // it had been in before
+}
+
+// about is a decision about a request, as it was asked for.
+func (p *pairing) about(ref app.PairRef, verdict string) decision {
+	d := decision{Request: ref.ID, Decision: verdict, surface: ref.Node}
+	for _, r := range p.Devices {
+		if !ref.Node && r.RequestID == ref.ID {
+			d.Node, d.Name, d.Roles, d.Scopes, d.again = r.DeviceID, r.DisplayName, r.Roles, r.Scopes, r.Repair
+		}
+	}
+	for _, r := range p.Nodes {
+		if ref.Node && r.RequestID == ref.ID {
+			d.Node, d.Name, d.Commands = r.NodeID, r.DisplayName, r.Commands
+		}
+	}
+	return d
+}
+
+// effective notes which of the commands can be called.
+func (d *decision) effective(commands []string) {
+	d.Kept = slices.DeleteFunc(slices.Clone(d.Commands), func(c string) bool { return slices.Contains(commands, c) })
+	d.Commands = commands
+}
+
+// decide decides about the request that ref means, there or here.
+func (f placeFlags) decide(ctx context.Context, sh *shell, ref, verdict string) (d decision, err error) {
+	act := "approve"
+	if verdict == wire.DecisionRejected {
+		act = "reject"
+	}
+	err = f.at(ctx, sh, func(r *remote) error {
+		p, err := r.pairs(ctx)
+		if err != nil {
+			return err
+		}
+		found, err := p.find(ref)
+		if err != nil {
+			return err
+		}
+		d = p.about(found, verdict)
+		var answer wire.ApprovedNode
+		err = r.do(ctx, http.MethodPost, "/api/v1/pairs/"+found.ID+"/"+act, nil, &answer)
+		if err == nil && found.Node && verdict == wire.DecisionApproved {
+			d.effective(answer.Node.Commands)
+		}
+		return err
+	}, func(b *app.Base) error {
+		p, err := keptPairs(ctx, b)
+		if err != nil {
+			return err
+		}
+		found, err := p.find(ref)
+		if err != nil {
+			return err
+		}
+		d = p.about(found, verdict)
+		return decideHere(ctx, b, &d)
+	})
+	return d, err
+}
+
+// decideHere decides in a data folder. A server that is started, or uses the same
+// database, takes that up.
+func decideHere(ctx context.Context, b *app.Base, d *decision) error {
+	verdict := store.PeerDecision{ID: d.Request, At: time.Now()}
+	var err error
+	if d.Decision == wire.DecisionRejected {
+		_, err = b.Store.Peers.Reject(ctx, verdict)
+	} else {
+		if _, err := b.Store.Peers.ByID(ctx, d.Node); err == nil {
+			d.again = true
+		}
+		var p store.Peer
+		p, _, err = b.Store.Peers.Approve(ctx, verdict)
+		if err == nil && d.surface {
+			d.effective(policyOf(b).Effective(surfaceOf(p)))
+		}
+	}
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return errors.New("the request has expired just now; it comes again when the device tries again")
+	case errors.Is(err, store.ErrOccupied):
+		return errors.New("the device is paired with somebody else; that one has to remove it first: patchbay node rm NODE")
+	case errors.Is(err, store.ErrFull):
+		return errors.New("too many devices are paired already; remove some: patchbay node rm NODE")
+	}
+	return err
+}
+
+// wants is what a device asks for, in words.
+func (sh *shell) wants(roles, scopes []string) string {
+	what := join(roles)
+	if len(scopes) > 0 {
+		what += " (" + join(scopes) + ")"
+	}
+	return sayWantsIn.In(sh.lang, plain(what))
+}
+
+// runs is what a node wants to run, in words.
+func (sh *shell) runs(commands []string) string {
+	if len(commands) == 0 {
+		return sayWantsNothing.In(sh.lang)
+	}
+	names := make([]string, len(commands))
+	for i, c := range commands {
+		names[i] = sh.marked(c)
+	}
+	return sayWantsRun.In(sh.lang, strings.Join(names, ", "))
+}
+
+var (
+	sayWantsIn      = talk.Say{Zh: "作为 %s 连接", En: "to connect as %s"}
+	sayWantsRun     = talk.Say{Zh: "运行命令：%s", En: "to run the commands %s"}
+	sayWantsNothing = talk.Say{Zh: "成为没有命令的节点", En: "to be a node without commands"}
+)

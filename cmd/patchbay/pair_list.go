@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"patchbay/internal/app"
+	"patchbay/internal/talk"
+)
+
+type pairListCmd struct {
+	placeFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (pairListCmd) Help() string {
+	return `A node asks twice: whether it may connect, and then whether it may run what it can. The first request expires five minutes after its last attempt. Programs on the server's machine are let in at once, unless the setting nodes.approve_local is false. Voice boards wait too, and are approved by the code that they show.
+
+Examples:
+
+    patchbay pair list
+    patchbay pair list --json`
+}
+
+// Run lists who waits.
+func (c *pairListCmd) Run(ctx context.Context, sh *shell) error {
+	var p pairing
+	err := c.at(ctx, sh, func(r *remote) (err error) {
+		p, err = r.pairs(ctx)
+		return err
+	}, func(b *app.Base) (err error) {
+		p, err = keptPairs(ctx, b)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return sh.result(p, func() { sh.pairTable(p, c.again()) })
+}
+
+var (
+	sayRequest    = talk.Say{Zh: "请求", En: "REQUEST"}
+	sayComesFrom  = talk.Say{Zh: "来自", En: "FROM"}
+	sayAsked      = talk.Say{Zh: "时间", En: "SINCE"}
+	sayWants      = talk.Say{Zh: "想要", En: "WANTS"}
+	sayNobodyAsks = talk.Say{Zh: "没有等待批准的请求。", En: "Nobody waits to be approved."}
+	sayDecide     = talk.Say{
+		Zh: "批准：patchbay pair approve 请求%[1]s；拒绝：patchbay pair reject 请求%[1]s",
+		En: "To approve one: patchbay pair approve REQUEST%[1]s. To reject one: patchbay pair reject REQUEST%[1]s",
+	}
+	sayCodes = talk.Say{
+		Zh: "另有 %d 台语音设备显示验证码：patchbay device approve 验证码%s",
+		En: "Voice boards that show a code: %d. Approve one by it: patchbay device approve CODE%s",
+	}
+)
+
+func (sh *shell) pairTable(p pairing, again string) {
+	if len(p.Devices)+len(p.Nodes) == 0 {
+		sh.say(sayNobodyAsks)
+	} else {
+		var cells [][]string
+		row := func(request, peer, name, platform, from, wants string, ms int64) {
+			at := time.UnixMilli(ms)
+			cells = append(cells, []string{
+				shortID(request, shortRequest), shortID(peer, shortNode), short(name, maxCalled), short(platform, maxCalled), plain(from), sh.when(at), wants,
+			})
+		}
+		for _, r := range p.Devices {
+			row(r.RequestID, r.DeviceID, r.DisplayName, r.Platform, r.RemoteIP, sh.wants(r.Roles, r.Scopes), r.TS)
+		}
+		for _, r := range p.Nodes {
+			row(r.RequestID, r.NodeID, r.DisplayName, r.Platform, "", sh.runs(r.Commands), r.TS)
+		}
+		sh.table([]talk.Say{sayRequest, sayID, sayName, sayPlatform, sayComesFrom, sayAsked, sayWants}, cells)
+		sh.say(sayDecide, again)
+	}
+	if p.Codes > 0 {
+		sh.say(sayCodes, p.Codes, again)
+	}
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+
+	"patchbay/internal/plug/openclaw/wire"
+	"patchbay/internal/talk"
+)
+
+type pairRejectCmd struct {
+	Request    string `arg:"" help:"Id of the request or the beginning of it, or name or id of the device if it asks for one thing."`
+	placeFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (pairRejectCmd) Help() string {
+	return `A device that wants in asks again when it tries the next time; to keep it away, revoke its key. A node that wants to run something asks again when it connects the next time, and may run what was approved before.
+
+Examples:
+
+    patchbay pair reject 3f2a91c0
+    patchbay pair reject Desktop --json`
+}
+
+var (
+	sayNotLetIn  = talk.Say{Zh: "%s（%s）的连接请求已拒绝。", En: "The request of %s (%s) to connect is rejected."}
+	sayMayNotRun = talk.Say{Zh: "%s（%s）运行命令的请求已拒绝。", En: "The request of %s (%s) to run commands is rejected."}
+)
+
+// Run rejects the request.
+func (c *pairRejectCmd) Run(ctx context.Context, sh *shell) error {
+	d, err := c.decide(ctx, sh, c.Request, wire.DecisionRejected)
+	if err != nil {
+		return err
+	}
+	return sh.result(d, func() {
+		said := sayNotLetIn
+		if d.surface {
+			said = sayMayNotRun
+		}
+		sh.say(said, called(d.Name, d.Node), shortID(d.Node, shortNode))
+	})
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"patchbay/internal/api"
+	"patchbay/internal/app"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+// shimFlags name a gateway that somebody has joined.
+type shimFlags struct {
+	Name      string `arg:"" help:"Name of the gateway, as shim add was told it."`
+	User      string `help:"Whose, if several people have one of that name." placeholder:"NAME"`
+	dataFlags `embed:""`
+}
+
+// found opens the data and finds the gateway.
+func (f *shimFlags) found(ctx context.Context, sh *shell, then func(*app.Base, store.Upstream) error) error {
+	return f.with(ctx, sh, func(b *app.Base) error {
+		u, err := findShim(ctx, b, f.User, f.Name)
+		if err != nil {
+			return err
+		}
+		return then(b, u)
+	})
+}
+
+func findShim(ctx context.Context, b *app.Base, user, name string) (u store.Upstream, err error) {
+	owner := ""
+	if user != "" {
+		p, err := person(ctx, b, user)
+		if err != nil {
+			return u, err
+		}
+		owner = p.ID
+	}
+	all, err := b.Store.Upstreams.ByOwner(ctx, owner)
+	if err != nil {
+		return u, err
+	}
+	return theShim(all, name, func(u store.Upstream) store.Upstream { return u })
+}
+
+// theShim finds the only gateway of a name.
+func theShim[T any](all []T, name string, upstream func(T) store.Upstream) (found T, err error) {
+	n, other := 0, ""
+	for _, each := range all {
+		switch u := upstream(each); {
+		case u.Slug != name:
+		case u.Kind != app.UpstreamShim:
+			other = u.Kind
+		default:
+			found = each
+			n++
+		}
+	}
+	switch {
+	case n == 1:
+		return found, nil
+	case n > 1:
+		return found, usagef("%d people have joined a gateway named %s; say whose with --user NAME", n, name)
+	case other != "":
+		return found, fmt.Errorf("%s is an upstream of kind %s; see: patchbay upstream show %s", name, other, name)
+	}
+	return found, fmt.Errorf("no gateway named %q was joined; patchbay shim list shows those that were", name)
+}
+
+// onlyShims leaves out upstreams of other kinds.
+func onlyShims(all []api.Upstream) []api.Upstream {
+	return slices.DeleteFunc(all, func(u api.Upstream) bool { return u.Kind != app.UpstreamShim })
+}
+
+// settled says whether it is known how all nodes at a gateway are.
+func settled(u *api.Upstream) bool {
+	if u.State == "" || u.State == api.UpstreamElsewhere || len(u.Nodes) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(u.Nodes, func(n api.ShimNode) bool { return n.State == api.UpstreamConnecting })
+}
+
+// shimEvery is how often a running server is asked how the nodes at a gateway are.
+const shimEvery = 250 * time.Millisecond
+
+// awaitShim waits until it is known how the nodes at a gateway are, or the time is
+// over, and returns what is known then.
+func (r *remote) awaitShim(ctx context.Context, number int64, wait time.Duration) (*api.Upstream, error) {
+	over := time.NewTimer(wait)
+	defer over.Stop()
+	again := time.NewTicker(shimEvery)
+	defer again.Stop()
+	for {
+		all, err := r.upstreams(ctx)
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(all, func(u api.Upstream) bool { return u.Number == number })
+		if i >= 0 && settled(&all[i]) {
+			return &all[i], nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-over.C:
+			if i < 0 {
+				return nil, nil
+			}
+			return &all[i], nil
+		case <-again.C:
+		}
+	}
+}
+
+var (
+	sayShimPairing  = talk.Say{Zh: "等待接受", En: "to be let in"}
+	sayShimApproval = talk.Say{Zh: "待批准", En: "to be approved"}
+	sayDevice       = talk.Say{Zh: "设备", En: "DEVICE"}
+	sayNode         = talk.Say{Zh: "节点", En: "NODE"}
+	sayTaken        = talk.Say{Zh: "已接受", En: "TAKEN"}
+	sayAllDevices   = talk.Say{Zh: "全部", En: "all"}
+	sayShimNoNodes  = talk.Say{Zh: "还没有设备加入：没有符合 devices 的设备。", En: "No device has joined: there is none that fits the setting devices."}
+	sayShimUnknown  = talk.Say{Zh: "只有服务运行时才知道节点的状态：patchbay serve%s", En: "How its nodes are is known only while a server runs: patchbay serve%s"}
+	sayShimOther    = talk.Say{Zh: "它由另一个实例连接，或服务还没有接手。", En: "Another instance has joined it, or the server has not taken it up yet."}
+	sayRunHere      = talk.Say{Zh: "如果那个网关是 Patchbay：patchbay pair list", En: "If that gateway is a Patchbay: patchbay pair list"}
+	sayRunThere     = talk.Say{Zh: "\n请网关的主人在网关的机器上运行：", En: "\nThe gateway's owner has to run this on the gateway's machine:"}
+)
+
+// shimState is how a node at a gateway is.
+func (sh *shell) shimState(state string) string {
+	switch state {
+	case api.NodePairing:
+		return sayShimPairing.In(sh.lang)
+	case api.NodeApproval:
+		return sayShimApproval.In(sh.lang)
+	}
+	return sh.upstreamState(state)
+}
+
+// showShimNodes prints how the nodes at a gateway are, and what its owner has to do.
+func (sh *shell) showShimNodes(u api.Upstream, again string) {
+	switch {
+	case u.State == "":
+		sh.say(sayShimUnknown, again)
+		return
+	case u.State == api.UpstreamElsewhere:
+		sh.say(sayShimOther)
+		return
+	case len(u.Nodes) == 0:
+		sh.say(sayShimNoNodes)
+		return
+	}
+	var cells [][]string
+	var run []string
+	for _, n := range u.Nodes {
+		device := n.Device
+		if device == "" {
+			device = sayAllDevices.In(sh.lang)
+		}
+		note := n.Trouble
+		if n.Command != "" {
+			note = "" // what has to be run, and the state, say it
+		}
+		if !n.NextTry.IsZero() {
+			note = strings.TrimSpace(note + " " + sayNextTry.In(sh.lang, n.NextTry.Local().Format("15:04:05")))
+		}
+		cells = append(cells, []string{
+			plain(n.Name), plain(device), shortID(n.Node, shortNode), sh.shimState(n.State), fmt.Sprint(n.Tools), fmt.Sprint(n.Taken), oneLine(plain(note)),
+		})
+		if n.Command != "" && !slices.Contains(run, n.Command) {
+			run = append(run, n.Command)
+		}
+	}
+	sh.table([]talk.Say{sayName, sayDevice, sayNode, sayState, sayToolCount, sayTaken, {}}, cells)
+	if len(run) > 0 {
+		sh.say(sayRunThere)
+	}
+	for _, command := range run {
+		sh.printf("  %s\n", plain(command))
+	}
+	if len(run) > 0 {
+		sh.say(sayRunHere)
+	}
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"patchbay/internal/api"
+	"patchbay/internal/app"
+	"patchbay/internal/board"
+	"patchbay/internal/plug/openclaw/shim"
+	"patchbay/internal/talk"
+)
+
+type shimAddCmd struct {
+	Name      string        `arg:"" help:"What you call the gateway: 1 to 32 small letters, digits and -."`
+	URL       string        `name:"url" help:"Address of the gateway, such as wss://gateway.example.com, or ws:// if it is nearby; @FILE reads it from a file." placeholder:"URL" required:""`
+	Token     string        `help:"The gateway's token, gateway.auth.token in its settings; @FILE reads it from a file (@- from standard input)." placeholder:"TOKEN"`
+	Mode      string        `help:"How your boards join: each as a node of its own, or all of them as one; each unless given." enum:"each,one" default:"each" placeholder:"MODE"`
+	Devices   []string      `help:"Boards that join: names, or patterns in which * stands for any text; all unless given. Can be given again." placeholder:"PATTERN"`
+	Title     string        `help:"What the node is called there, with --mode one; Patchbay unless given." placeholder:"NAME"`
+	Notices   bool          `help:"Pass on what boards tell by themselves, which wakes the gateway's agent."`
+	Wait      time.Duration `help:"How long to wait until a running server knows how it went; 10s unless given." placeholder:"TIME" default:"10s"`
+	User      string        `help:"Whose boards; may be left out while there is one person." placeholder:"NAME"`
+	dataFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (shimAddCmd) Help() string {
+	return `The agents of that gateway can use your boards then. Its owner has to approve each node twice: first that it connects, then what it can do. What has to be run for that on the gateway's machine is printed here, and by shim status. Dangerous tools, and those for people, are left out.
+
+Examples:
+
+    patchbay shim add home --url ws://192.168.1.20:18789 --token @token.txt
+    patchbay shim add office --url wss://gateway.example.com --token @token.txt --mode one --title Boards
+    patchbay shim add home --url ws://127.0.0.1:18789 --devices kitchen --devices 'bed*' --notices`
+}
+
+// shimAdded is what joining a gateway brought.
+type shimAdded struct {
+	ID   int64  `json:"id"`
+	Name string `json:"name"`
+	Kind string `json:"kind"`
+	// State and Nodes are known if a server runs.
+	State string         `json:"state,omitempty"`
+	Nodes []api.ShimNode `json:"nodes,omitempty"`
+}
+
+var (
+	sayShimAdded = talk.Say{Zh: "网关 %s 已添加。", En: "The gateway %s is added."}
+	sayShimLater = talk.Say{Zh: "服务启动后会加入它：patchbay serve%s", En: "It is joined as soon as a server runs: patchbay serve%s"}
+	sayShimNext  = talk.Say{Zh: "之后查看：patchbay shim status %s%s", En: "To see how it goes on: patchbay shim status %s%s"}
+)
+
+// Run adds the gateway, and waits for how it goes.
+func (c *shimAddCmd) Run(ctx context.Context, sh *shell) error {
+	if err := checkWait(c.Wait); err != nil {
+		return err
+	}
+	if err := board.CheckSlug(c.Name); err != nil {
+		return err
+	}
+	settings, err := c.settings(sh)
+	if err != nil {
+		return err
+	}
+	if err := settings.Validate(); err != nil {
+		return err
+	}
+	return c.with(ctx, sh, func(b *app.Base) error {
+		p, err := person(ctx, b, c.User)
+		if err != nil {
+			return err
+		}
+		u, _, err := b.AddUpstream(ctx, p, c.Name, app.UpstreamShim, settings)
+		if err != nil {
+			return err
+		}
+		added := shimAdded{ID: u.Number, Name: c.Name, Kind: u.Kind}
+		row := api.Upstream{Upstream: u}
+		r, err := running(ctx, sh, b.Config)
+		if err != nil {
+			return fmt.Errorf("the gateway is added, but how it goes is not known: %w", err)
+		}
+		if r != nil {
+			seen, err := r.awaitShim(ctx, u.Number, c.Wait)
+			switch {
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case err != nil:
+				return fmt.Errorf("the gateway is added, but how it goes is not known: %w", err)
+			case seen != nil:
+				row, added.State, added.Nodes = *seen, seen.State, seen.Nodes
+			}
+		}
+		return sh.result(added, func() { c.show(sh, row, r != nil) })
+	})
+}
+
+func (c *shimAddCmd) settings(sh *shell) (s *app.ShimSettings, err error) {
+	s = &app.ShimSettings{Mode: shim.Mode(c.Mode), Title: c.Title, Devices: c.Devices, Notices: c.Notices}
+	if s.Mode == shim.Each {
+		if s.Mode = ""; c.Title != "" {
+			return nil, usagef("--title goes with --mode one; each board is called by its own name otherwise")
+		}
+	}
+	if s.URL, err = sh.value(c.URL); err != nil {
+		return nil, fmt.Errorf("--url: %w", err)
+	}
+	if s.Token, err = sh.value(c.Token); err != nil {
+		return nil, fmt.Errorf("--token: %w", err)
+	}
+	return s, nil
+}
+
+func (c *shimAddCmd) show(sh *shell, u api.Upstream, served bool) {
+	sh.say(sayShimAdded, c.Name)
+	if !served {
+		sh.say(sayShimLater, c.again())
+		return
+	}
+	sh.showShimNodes(u, c.again())
+	if u.State != api.UpstreamReady || !settled(&u) {
+		sh.say(sayShimNext, c.Name, c.again())
+	}
+}

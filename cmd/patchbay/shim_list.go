@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"patchbay/internal/api"
+	"patchbay/internal/app"
+	"patchbay/internal/talk"
+)
+
+type shimListCmd struct {
+	placeFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (shimListCmd) Help() string {
+	return `How the nodes there are is known only while a server runs; NODES counts those that are ready.
+
+Examples:
+
+    patchbay shim list
+    patchbay shim list --json
+    patchbay shim list --server https://board.example.org --key $KEY`
+}
+
+// Run lists the gateways.
+func (c *shimListCmd) Run(ctx context.Context, sh *shell) error {
+	rows, err := c.shims(ctx, sh)
+	if err != nil {
+		return err
+	}
+	return sh.result(rows, func() { sh.shimTable(rows) })
+}
+
+// shims lists the gateways that were joined, of a server or here.
+func (f placeFlags) shims(ctx context.Context, sh *shell) ([]api.Upstream, error) {
+	r, err := f.remote(sh)
+	if err != nil {
+		return nil, err
+	}
+	rows := []api.Upstream{}
+	if r != nil {
+		all, err := r.upstreams(ctx)
+		return append(rows, onlyShims(all)...), err
+	}
+	err = f.with(ctx, sh, func(b *app.Base) error {
+		all, _, err := localUpstreams(ctx, sh, b)
+		rows = append(rows, onlyShims(all)...)
+		return err
+	})
+	return rows, err
+}
+
+var (
+	sayNodeCount = talk.Say{Zh: "节点", En: "NODES"}
+	sayNoShims   = talk.Say{
+		Zh: "还没有加入网关。加入一个：patchbay shim add --help",
+		En: "No gateway was joined yet. To join one: patchbay shim add --help",
+	}
+)
+
+func (sh *shell) shimTable(rows []api.Upstream) {
+	if len(rows) == 0 {
+		sh.say(sayNoShims)
+		return
+	}
+	var cells [][]string
+	for _, u := range rows {
+		nodes, tools := "–", toolCount(u)
+		if u.State != "" && u.State != api.UpstreamElsewhere {
+			nodes = fmt.Sprintf("%d/%d", readyNodes(u), len(u.Nodes))
+		}
+		cells = append(cells, []string{u.Slug, u.OwnerName, u.Where, sh.upstreamState(u.State), nodes, tools, u.Trouble})
+	}
+	sh.table([]talk.Say{sayName, sayOwner, sayWhere, sayState, sayNodeCount, sayToolCount, {}}, cells)
+}
+
+// readyNodes counts the nodes at a gateway that are ready.
+func readyNodes(u api.Upstream) int {
+	n := 0
+	for _, node := range u.Nodes {
+		if node.State == api.UpstreamReady {
+			n++
+		}
+	}
+	return n
+}
+
+// shimTitle is a line about a gateway: of whom it is, and how it is.
+func (sh *shell) shimTitle(u api.Upstream) {
+	server := "" // unknown, as long as it was never connected to
+	if u.ServerVersion != "" {
+		server = u.Server + " " + u.ServerVersion
+	}
+	sh.say(sayHeadShim, u.Slug, u.OwnerName, sh.upstreamState(u.State))
+	rows := [][]string{{sayItsAddressThere.In(sh.lang), plain(u.Where)}}
+	if server != "" {
+		rows = append(rows, []string{sayItsServerThere.In(sh.lang), plain(server)})
+	}
+	if len(u.Nodes) > 0 {
+		rows = append(rows, []string{sayItsNodes.In(sh.lang), strconv.Itoa(readyNodes(u)) + "/" + strconv.Itoa(len(u.Nodes))})
+	}
+	sh.grid("  ", rows)
+}
+
+var (
+	sayHeadShim        = talk.Say{Zh: "网关 %s（属于 %s）：%s", En: "Gateway %s (of %s): %s"}
+	sayItsAddressThere = talk.Say{Zh: "地址", En: "address"}
+	sayItsServerThere  = talk.Say{Zh: "程序", En: "program"}
+	sayItsNodes        = talk.Say{Zh: "就绪的节点", En: "nodes ready"}
+)

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"patchbay/internal/app"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+type shimRmCmd struct {
+	Yes       bool `short:"y" help:"Do not ask."`
+	shimFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (shimRmCmd) Help() string {
+	return `A running server disconnects its nodes within seconds. The keys by which the gateway knows them are forgotten: if you join it again, its owner has to approve them again.
+
+Examples:
+
+    patchbay shim rm home
+    patchbay shim rm home --yes`
+}
+
+var (
+	sayLeaveShim   = talk.Say{Zh: "离开网关 %s？", En: "Leave the gateway %s?"}
+	sayShimRemoved = talk.Say{Zh: "已离开网关 %s。", En: "The gateway %s is left."}
+)
+
+// Run leaves the gateway.
+func (c *shimRmCmd) Run(ctx context.Context, sh *shell) error {
+	return c.found(ctx, sh, func(b *app.Base, u store.Upstream) error {
+		if !c.Yes && !sh.confirm(ctx, sayLeaveShim, u.Slug) {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return errors.New("nothing was removed; answer y, or give --yes")
+		}
+		if err := b.Store.Upstreams.Remove(ctx, u.Number); err != nil {
+			return err
+		}
+		return sh.result(map[string]any{"id": u.Number, "name": u.Slug, "removed": true}, func() { sh.say(sayShimRemoved, u.Slug) })
+	})
+}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+
+	"patchbay/internal/app"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+type shimSetCmd struct {
+	shimFlags `embed:""`
+	Set       []string `arg:"" name:"k=v" help:"Settings as name=value: url, token, mode, title, devices, notices; name= takes a setting away, name=@FILE reads the value from a file."`
+}
+
+// Help is the command's examples.
+func (shimSetCmd) Help() string {
+	return `A running server takes the change up within seconds, and connects anew. Lists are separated by commas.
+
+Examples:
+
+    patchbay shim set home token=@token.txt
+    patchbay shim set home 'devices=kitchen,bed*' notices=true
+    patchbay shim set home mode=one title=Boards devices=`
+}
+
+var sayShimChanged = talk.Say{Zh: "网关 %s 已更新。", En: "The gateway %s is changed."}
+
+// Run changes how the gateway is joined.
+func (c *shimSetCmd) Run(ctx context.Context, sh *shell) error {
+	set, err := sh.pairs(c.Set)
+	if err != nil {
+		return err
+	}
+	return c.found(ctx, sh, func(b *app.Base, u store.Upstream) error {
+		if err := b.ChangeUpstream(ctx, u, set); err != nil {
+			return err
+		}
+		return sh.result(u, func() { sh.say(sayShimChanged, u.Slug) })
+	})
+}

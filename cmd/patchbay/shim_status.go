@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"slices"
+
+	"patchbay/internal/api"
+	"patchbay/internal/store"
+)
+
+type shimStatusCmd struct {
+	Name       string `arg:"" help:"Name of the gateway, as shim add was told it."`
+	User       string `help:"Whose, if several people have one of that name." placeholder:"NAME"`
+	placeFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (shimStatusCmd) Help() string {
+	return `TOOLS counts what a node publishes, and TAKEN what the gateway has taken of that. Commands that the gateway's owner has to run are printed as they have to be typed.
+
+Examples:
+
+    patchbay shim status home
+    patchbay shim status home --json`
+}
+
+// Run shows how the nodes at the gateway are.
+func (c *shimStatusCmd) Run(ctx context.Context, sh *shell) error {
+	rows, err := c.shims(ctx, sh)
+	if err != nil {
+		return err
+	}
+	if c.User != "" {
+		rows = slices.DeleteFunc(rows, func(u api.Upstream) bool { return u.OwnerName != c.User })
+	}
+	u, err := theShim(rows, c.Name, func(u api.Upstream) store.Upstream { return u.Upstream })
+	if err != nil {
+		return err
+	}
+	return sh.result(u, func() {
+		sh.shimTitle(u)
+		sh.showShimNodes(u, c.dataFlags.again())
+	})
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"patchbay/internal/account"
+	"patchbay/internal/app"
+	"patchbay/internal/config"
+	"patchbay/internal/plug/openclaw/client"
+	"patchbay/internal/plug/openclaw/sim"
+	"patchbay/internal/plug/openclaw/wire"
+)
+
+type simulateNodeCmd struct {
+	Server    string        `help:"The server, or OpenClaw's gateway (ws://… or http://…); without it, the server that runs on the data folder." placeholder:"URL"`
+	Key       string        `help:"A key with scope node, or the gateway's token; @FILE reads it from a file. Without it, the server on the data folder gives the node one for a day at most." placeholder:"KEY"`
+	Name      string        `help:"What the node calls itself." default:"Simulated node" placeholder:"NAME"`
+	Commands  []string      `help:"Commands that it has; system.notify and system.which unless given. Those it does not know it answers with what it was told." default:"system.notify,system.which" placeholder:"NAME"`
+	Tools     bool          `help:"It also has a lamp with tools behind it."`
+	Platform  string        `help:"The machine that it says it is: linux, macos, windows, android or ios; linux unless given. Which commands nodes may be told depends on that." enum:"linux,macos,windows,android,ios" default:"linux" placeholder:"NAME"`
+	Identity  string        `help:"File that keeps the node's key, by which servers know it again; simulated-nodes.json in the data folder unless given." placeholder:"FILE"`
+	Count     int           `help:"So many idle nodes instead of one." placeholder:"N"`
+	Ramp      string        `help:"With --count: how many are turned on per second; 50/s unless given." placeholder:"N/s" default:"50/s"`
+	For       time.Duration `help:"End after that long; without it, at Ctrl-C." placeholder:"TIME"`
+	User      string        `help:"Whose node, if it gets its key here; may be left out while there is one person." placeholder:"NAME"`
+	dataFlags `embed:""`
+
+	perSecond float64
+}
+
+// Help is the command's examples.
+func (simulateNodeCmd) Help() string {
+	return `It says what OpenClaw's own node host says, and prints what it is told to do; nothing of that is done. If it has to wait to be approved, it says which command does that, and goes on by itself afterwards. Its key is kept, so it has to be approved once. With --json, each line is an event.
+
+Examples:
+
+    patchbay simulate node
+    patchbay simulate node --name Kitchen --tools --commands kitchen.echo
+    patchbay simulate node --server wss://board.example.org --key @key.txt
+    patchbay simulate node --server ws://127.0.0.1:18789 --key $TOKEN --platform android --commands camera.list
+    patchbay simulate node --count 1000 --ramp 100/s --for 5m`
+}
+
+// Run connects the node, or many.
+func (c *simulateNodeCmd) Run(ctx context.Context, sh *shell) error {
+	if err := c.validate(); err != nil {
+		return err
+	}
+	p, err := c.place(ctx, sh)
+	if err != nil {
+		return err
+	}
+	defer p.end(ctx, sh)
+	ids, err := openIdentities(p.file)
+	if err != nil {
+		return err
+	}
+	whole := ctx
+	if c.For > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.For)
+		defer cancel()
+	}
+	if c.Count > 0 {
+		err = c.many(ctx, sh, p, ids)
+	} else {
+		err = newDesktopNode(sh, c, p, ids).live(ctx)
+	}
+	if whole.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return nil // that was long enough
+	}
+	return err
+}
+
+// maxNodes bounds --count: each node has a connection.
+const maxNodes = 50000
+
+func (c *simulateNodeCmd) validate() error {
+	rate, err := strconv.ParseFloat(strings.TrimSuffix(c.Ramp, "/s"), 64)
+	c.perSecond = rate
+	switch {
+	case err != nil || !(rate > 0 && rate < 1e6):
+		return usagef("--ramp is %q; it has to look like 50/s", c.Ramp)
+	case c.Count < 0 || c.Count > maxNodes:
+		return usagef("--count is %d; it has to be between 1 and %d", c.Count, maxNodes)
+	case c.For < 0:
+		return usagef("--for is %s; it has to be a time such as 5m", c.For)
+	}
+	return nil
+}
+
+// nodePlace is where simulated nodes connect to.
+type nodePlace struct {
+	url   string
+	over  http.RoundTripper // nil: the usual
+	file  string            // that keeps their keys
+	again string            // what follows a command that is suggested
+	here  bool              // it is the server that runs on the data folder
+
+	key string // of scope node; empty: none yet
+	// make makes such a key, and returns how it is revoked; nil: nobody here can.
+	make   func(context.Context) (key string, revoke func(context.Context) error, err error)
+	revoke func(context.Context) error // nil: none was made
+}
+
+// place finds the server.
+func (c *simulateNodeCmd) place(ctx context.Context, sh *shell) (*nodePlace, error) {
+	settings, err := c.load(sh)
+	if err != nil {
+		return nil, err
+	}
+	p := &nodePlace{file: c.Identity, again: c.again()}
+	if p.file == "" {
+		p.file = filepath.Join(settings.Data, "simulated-nodes.json")
+	}
+	if p.key, err = sh.value(c.Key); err != nil {
+		return nil, fmt.Errorf("--key: %w", err)
+	}
+	if c.Server != "" {
+		if p.url, err = client.ParseURL(c.Server); err != nil {
+			return nil, usagef("--server: %w", err)
+		}
+		return p, nil
+	}
+	r, err := running(ctx, sh, settings)
+	if err != nil {
+		return nil, err
+	}
+	if r == nil {
+		return nil, fmt.Errorf("no server runs on this data folder; start one with patchbay serve%s, or give --server", c.again())
+	}
+	p.here, p.url, p.over = true, "ws"+strings.TrimPrefix(r.url, "http"), localTransport()
+	p.make = func(ctx context.Context) (string, func(context.Context) error, error) {
+		return c.makeKey(ctx, sh, settings)
+	}
+	return p, nil
+}
+
+// keyLife is how long a key is good that simulated nodes get. It is revoked when they
+// end; this is for those that are killed.
+const keyLife = 24 * time.Hour
+
+// makeKey makes a key for nodes.
+func (c *simulateNodeCmd) makeKey(ctx context.Context, sh *shell, settings *config.Config) (key string, revoke func(context.Context) error, err error) {
+	id := ""
+	err = withBase(ctx, sh, settings, func(b *app.Base) error {
+		p, err := person(ctx, b, c.User)
+		if err != nil {
+			return err
+		}
+		k, secret, err := b.Accounts.AddKey(ctx, account.NewKey{Person: p.ID, Name: "simulated node", Scopes: []string{account.ScopeNode}, Expires: keyLife})
+		id, key = k.ID, secret
+		return err
+	})
+	return key, func(ctx context.Context) error {
+		return withBase(ctx, sh, settings, func(b *app.Base) error { return b.Store.Keys.Revoke(ctx, id, time.Now()) })
+	}, err
+}
+
+// needKey sees to it that there is a key.
+func (p *nodePlace) needKey(ctx context.Context) (err error) {
+	switch {
+	case p.key != "":
+		return nil
+	case p.make == nil:
+		return usagef("--key is missing: a key with scope node (patchbay key add --name node --scope node makes one), or the gateway's token")
+	}
+	p.key, p.revoke, err = p.make(ctx)
+	return err
+}
+
+// revokeLimit is how long revoking a key may take.
+const revokeLimit = 10 * time.Second
+
+// end revokes the key that was made: those who were paired have tokens of their own.
+func (p *nodePlace) end(ctx context.Context, sh *shell) {
+	if p.revoke == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeLimit)
+	defer cancel()
+	if err := p.revoke(ctx); err != nil {
+		fmt.Fprintf(sh.stderr, "patchbay: the key of the simulated nodes is good for a day yet: %v\n", err)
+	}
+}
+
+// machines are what the platforms call themselves.
+var machines = map[string]string{wire.Linux: "Linux", wire.MacOS: "Mac", wire.Windows: "Windows", wire.Android: "Android", wire.IOS: "iPhone"}
+
+// options are those of every node.
+func (c *simulateNodeCmd) options(p *nodePlace, name string, of nodeIdentity) sim.Options {
+	o := sim.Options{
+		URL: p.url, Over: p.over, Token: p.key, Own: of.Tokens[p.url], Identity: of.Identity, Name: name, Platform: c.Platform, Family: machines[c.Platform],
+		Caps: []string{"system"}, Commands: c.Commands, Quiet: true,
+	}
+	if c.Tools {
+		o.Caps, o.Commands = append(o.Caps, wire.CapMCP), append(slices.Clone(c.Commands), wire.CommandTool)
+	}
+	return o
+}

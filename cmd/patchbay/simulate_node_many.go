@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"patchbay/internal/plug/openclaw/sim"
+	"patchbay/internal/plug/openclaw/wire"
+	"patchbay/internal/talk"
+)
+
+// nodeCrowd are many simulated nodes.
+type nodeCrowd struct {
+	cmd   *simulateNodeCmd
+	place *nodePlace
+	ids   *identities
+	lamp  lamp
+	names []string
+	nodes []*sim.Node
+	calls atomic.Int64
+}
+
+// nodeFigures are how many simulated nodes are.
+type nodeFigures struct {
+	Nodes     int   `json:"nodes"`
+	Connected int   `json:"connected"`
+	Waiting   int   `json:"waiting"` // to be let in
+	Lost      int   `json:"lost"`    // connections that were lost and made again
+	Calls     int64 `json:"calls"`
+	// Seconds are how long it took until all were connected; 0: they never were.
+	Seconds float64 `json:"seconds"`
+	Error   string  `json:"error,omitempty"` // why the first is not connected that is not
+}
+
+var (
+	sayNodeCrowd = talk.Say{
+		Zh: "%s  节点 %d，已连接 %d，等待允许 %d，断线重连 %d，调用 %d",
+		En: "%s  nodes %d, connected %d, waiting to be let in %d, connected again %d, calls %d",
+	}
+	sayNodesDone = talk.Say{
+		Zh: "节点 %d，已连接 %d，等待允许 %d，断线重连 %d，调用 %d",
+		En: "Nodes %d, connected %d, waiting to be let in %d, connected again %d, calls %d",
+	}
+	sayNodesAfter = talk.Say{Zh: "全部连接用时 %.1f 秒", En: "All were connected after %.1f s"}
+)
+
+// many connects many nodes, and keeps them connected until ctx ends.
+func (c *simulateNodeCmd) many(ctx context.Context, sh *shell, p *nodePlace, ids *identities) error {
+	m := &nodeCrowd{cmd: c, place: p, ids: ids, lamp: lamp{Bright: 100}}
+	for i := range c.Count {
+		name := fmt.Sprintf("%s %d", c.Name, i+1)
+		m.names = append(m.names, name)
+		// A token may be good no longer; a key is at hand then, if it costs nothing.
+		if ids.of(name).Tokens[p.url] == "" || p.make != nil {
+			if err := p.needKey(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	if err := ids.save(); err != nil {
+		return err
+	}
+	began, all := time.Now(), time.Duration(0)
+	m.turnOn(ctx, began)
+	next := began.Add(manyEvery)
+	for pauseUntil(ctx, time.Now().Add(100*time.Millisecond)) {
+		f := m.figures()
+		if all == 0 && f.Connected == f.Nodes {
+			all = time.Since(began)
+		}
+		if time.Now().After(next) {
+			next = next.Add(manyEvery)
+			fmt.Fprintln(sh.stderr, sayNodeCrowd.In(sh.lang, time.Since(began).Round(time.Second), f.Nodes, f.Connected, f.Waiting, f.Lost, f.Calls))
+		}
+	}
+	f := m.figures()
+	f.Seconds = all.Seconds()
+	m.close()
+	for i, n := range m.nodes {
+		if s, _ := n.State(); s.Token != "" {
+			ids.token(m.names[i], p.url, s.Token)
+		}
+	}
+	if err := ids.save(); err != nil {
+		return err
+	}
+	if err := sh.result(f, func() {
+		sh.say(sayNodesDone, f.Nodes, f.Connected, f.Waiting, f.Lost, f.Calls)
+		if f.Seconds > 0 {
+			sh.say(sayNodesAfter, f.Seconds)
+		}
+	}); err != nil {
+		return err
+	}
+	if f.Connected < f.Nodes {
+		return fmt.Errorf("%d of %d nodes are not connected; of the first: %s", f.Nodes-f.Connected, f.Nodes, f.Error)
+	}
+	return nil
+}
+
+// turnOn turns the nodes on, at the rate that was asked for.
+func (m *nodeCrowd) turnOn(ctx context.Context, began time.Time) {
+	for i, name := range m.names {
+		if !pauseUntil(ctx, began.Add(time.Duration(float64(i)/m.cmd.perSecond*float64(time.Second)))) {
+			return
+		}
+		o := m.cmd.options(m.place, name, m.ids.of(name))
+		o.Serial, o.Handle = true, m.carryOut
+		if m.cmd.Tools {
+			o.Tools = m.lamp.tools()
+		}
+		m.nodes = append(m.nodes, sim.NewNode(o))
+	}
+}
+
+func (m *nodeCrowd) carryOut(ctx context.Context, command string, params json.RawMessage) (json.RawMessage, error) {
+	m.calls.Add(1)
+	return m.lamp.simulated(ctx, command, params)
+}
+
+func (m *nodeCrowd) figures() nodeFigures {
+	f := nodeFigures{Nodes: len(m.names), Calls: m.calls.Load()}
+	for _, n := range m.nodes {
+		s, _ := n.State()
+		f.Lost += max(s.Times-1, 0)
+		switch {
+		case s.Connected:
+			f.Connected++
+		case s.Refused.Detail() == wire.DetailPairing:
+			f.Waiting++
+		}
+		if !s.Connected && f.Error == "" {
+			f.Error = notConnected(s)
+		}
+	}
+	if f.Error == "" && len(m.nodes) < len(m.names) {
+		f.Error = "it was not turned on yet"
+	}
+	return f
+}
+
+// notConnected is why a node is not connected.
+func notConnected(s sim.State) string {
+	switch {
+	case s.Refused.Detail() == wire.DetailPairing:
+		return "it waits to be let in; see: patchbay pair list"
+	case s.Refused != nil:
+		return turnedAway(s.Refused).Error()
+	case s.Err != nil && !errors.Is(s.Err, context.Canceled):
+		return reason(s.Err)
+	}
+	return "it is still connecting"
+}
+
+func (m *nodeCrowd) close() {
+	var all sync.WaitGroup
+	for _, n := range m.nodes {
+		all.Go(n.Close)
+	}
+	all.Wait()
+}

@@ -1,0 +1,55 @@
+package bot
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"patchbay/internal/plug/openclaw/client"
+)
+
+// metrics are what the board's own numbers about turns do not tell.
+type metrics struct {
+	connections prometheus.Gauge
+	connects    *prometheus.CounterVec
+	aborts      *prometheus.CounterVec
+}
+
+func newMetrics() *metrics {
+	opts := func(name, help string) prometheus.Opts {
+		return prometheus.Opts{Namespace: "patchbay", Subsystem: "openclaw_agent", Name: name, Help: help}
+	}
+	return &metrics{
+		connections: prometheus.NewGauge(prometheus.GaugeOpts(opts("connections", "Connections to OpenClaw gateways whose agents answer."))),
+		connects: prometheus.NewCounterVec(prometheus.CounterOpts(opts("connects_total",
+			"Connections to OpenClaw gateways whose agents answer: connected, or why there is none, or none any more.")), []string{"outcome"}),
+		aborts: prometheus.NewCounterVec(prometheus.CounterOpts(opts("aborts_total",
+			"Answers of OpenClaw agents that nobody wanted any more, by whether their gateways were told.")), []string{"outcome"}),
+	}
+}
+
+// Register makes the numbers about the bots visible.
+func (b *Bots) Register(reg prometheus.Registerer) {
+	reg.MustRegister(b.metrics.connections, b.metrics.connects, b.metrics.aborts)
+}
+
+// changed counts what has become of a connection.
+func (m *metrics) changed(was, is client.State) {
+	switch {
+	case is.Connected && !was.Connected:
+		m.connections.Inc()
+		m.connects.WithLabelValues("connected").Inc()
+	case was.Connected && !is.Connected:
+		m.connections.Dec()
+	}
+	if was.Again.IsZero() && !is.Again.IsZero() { // it has just failed
+		m.connects.WithLabelValues(string(is.Trouble.Problem)).Inc()
+	}
+}
+
+// aborted counts an answer that was to be aborted.
+func (m *metrics) aborted(err error) {
+	outcome := "told"
+	if err != nil {
+		outcome = "failed"
+	}
+	m.aborts.WithLabelValues(outcome).Inc()
+}
