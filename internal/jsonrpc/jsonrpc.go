@@ -99,20 +99,38 @@ func isID(v []byte) bool {
 
 // Text is the text of a JSON string, or "" if the value is none.
 func Text(v []byte) string {
-	if len(v) < 2 || v[0] != '"' {
+	if b, ok := plain(v); ok {
+		return string(b)
+	}
+	var s string
+	if json.Unmarshal(v, &s) != nil {
 		return ""
+	}
+	return s
+}
+
+// TextBytes is the text of a JSON string, or nothing if the value is none. It shares
+// memory with the value if it can.
+func TextBytes(v []byte) []byte {
+	if b, ok := plain(v); ok {
+		return b
+	}
+	return []byte(Text(v))
+}
+
+// plain is the text of a JSON string that is spelled as it is meant, and nothing of a
+// value that is no string.
+func plain(v []byte) (text []byte, ok bool) {
+	if len(v) < 2 || v[0] != '"' {
+		return nil, true
 	}
 	inner := v[1 : len(v)-1]
 	for _, c := range inner {
 		if c == '\\' || c >= 0x80 {
-			var s string
-			if json.Unmarshal(v, &s) != nil {
-				return ""
-			}
-			return s
+			return nil, false
 		}
 	}
-	return string(inner)
+	return inner, true
 }
 
 // AppendText appends a text as a JSON string.

@@ -40,6 +40,17 @@ func TestParse(t *testing.T) {
 	}
 }
 
+func TestText(t *testing.T) {
+	for in, want := range map[string]string{`""`: "", `"a b"`: "a b", `"\\\"\u0061"`: `\"a`, `"ä"`: "ä", "\"\xff\"": "\ufffd", `1`: "", `null`: "", `"`: "", ``: ""} {
+		if got := Text([]byte(in)); got != want {
+			t.Errorf("Text(%s) is %q", in, got)
+		}
+		if got := TextBytes([]byte(in)); string(got) != want {
+			t.Errorf("TextBytes(%s) is %q", in, got)
+		}
+	}
+}
+
 func TestElements(t *testing.T) {
 	for in, want := range map[string]int{`[]`: 0, ` [ 1 , "a]" , [2,[]] , {"x":[1]} , null ]`: 5, `{}`: 0, `1`: 0} {
 		got := Elements([]byte(in))

@@ -1,6 +1,9 @@
 package jsonrpc
 
-import "encoding/json"
+import (
+	"bytes"
+	"encoding/json"
+)
 
 // Scanner goes through the members of a JSON object.
 type Scanner struct {
@@ -69,6 +72,10 @@ func skipSpace(b []byte) []byte {
 
 // textEnd is where the string at the beginning ends.
 func textEnd(b []byte) int {
+	n := bytes.IndexByte(b[1:], '"') + 2
+	if bytes.IndexByte(b[1:n], '\\') < 0 {
+		return n
+	}
 	for i := 1; ; i++ {
 		switch b[i] {
 		case '\\':
@@ -110,10 +117,8 @@ func valueEnd(b []byte) int {
 
 // unquote is the text of a string, without a copy if it has no escapes.
 func unquote(b []byte) []byte {
-	for _, c := range b {
-		if c == '\\' {
-			return []byte(Text(b))
-		}
+	if bytes.IndexByte(b, '\\') >= 0 {
+		return []byte(Text(b))
 	}
 	return b[1 : len(b)-1]
 }

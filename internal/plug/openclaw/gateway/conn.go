@@ -107,8 +107,8 @@ func (l *link) write(limit time.Duration, data []byte) error {
 	return err
 }
 
-// writeAll writes several frames.
-func (l *link) writeAll(limit time.Duration, frames net.Buffers) error {
+// writeAll writes several frames, which are taken out.
+func (l *link) writeAll(limit time.Duration, frames *net.Buffers) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_ = l.SetWriteDeadline(time.Now().Add(limit)) // it fails if the connection is closed, which writing says
@@ -337,14 +337,14 @@ func (c *conn) take(data []byte) {
 func (c *conn) answer(id string, payload []byte) {
 	f := newFrame()
 	f.b = wire.AppendResult(f.b, id, payload)
-	c.send(f)
+	c.send(f, c.running.Load() > 1)
 }
 
 // fail sends why a request failed.
 func (c *conn) fail(id string, e *wire.Error) {
 	f := newFrame()
 	f.b = wire.AppendFailure(f.b, id, e)
-	c.send(f)
+	c.send(f, c.running.Load() > 1)
 }
 
 // stranger counts calls that are not for the client's role, and cuts off one that

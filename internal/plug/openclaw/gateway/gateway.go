@@ -133,6 +133,8 @@ type Gateway struct {
 	ctx    context.Context // ends with Shutdown
 	cancel context.CancelCauseFunc
 	work   sync.WaitGroup
+	jobs   chan func() // for goroutines that wait for something to do
+	idle   atomic.Int32
 
 	mu       sync.Mutex
 	closing  bool
@@ -158,7 +160,7 @@ func New(o Options) (*Gateway, error) {
 	o.Timings = o.Timings.filled()
 	g := &Gateway{
 		Options: o, policy: wire.Policy{Allow: o.Allow, Deny: o.Deny}, keys: account.NewRecent(o.Accounts), boot: uuid.NewString(), began: time.Now(),
-		conns: map[*conn]struct{}{}, nodes: map[string]*node{}, halfOf: map[netip.Addr]int{},
+		conns: map[*conn]struct{}{}, nodes: map[string]*node{}, halfOf: map[netip.Addr]int{}, jobs: make(chan func()),
 	}
 	g.ctx, g.cancel = context.WithCancelCause(context.Background())
 	g.metrics = newMetrics(o.Registerer, g)
@@ -185,8 +187,40 @@ func (g *Gateway) spawn(f func()) bool {
 	if g.closing {
 		return false
 	}
-	g.work.Go(f)
+	g.start(f)
 	return true
+}
+
+// start is spawn for who knows that Shutdown waits for somebody else yet.
+func (g *Gateway) start(f func()) {
+	select {
+	case g.jobs <- f:
+	default:
+		g.work.Go(func() { g.labour(f) })
+	}
+}
+
+// maxIdle bounds the goroutines that wait for something to do, of which each keeps a
+// stack of some 16 KB.
+const maxIdle = 64
+
+// labour runs f, and then whatever else comes: a call needs a large stack, and a
+// goroutine that has one already need not make it.
+func (g *Gateway) labour(f func()) {
+	for {
+		f()
+		f = nil // what it holds is not kept
+		if g.idle.Add(1) > maxIdle {
+			g.idle.Add(-1)
+			return
+		}
+		select {
+		case f = <-g.jobs:
+			g.idle.Add(-1)
+		case <-g.ctx.Done():
+			return
+		}
+	}
 }
 
 // Shutdown tells every client that the gateway stops, and waits until all of them

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,6 +53,59 @@ func TestInventedDevices(t *testing.T) {
 		t.Errorf("%d requests are kept", len(list))
 	}
 	must(t, eventually(t, func() bool { return r.g.Status() == gateway.Status{} }))
+}
+
+// Each of many calls at the same time gets its own answer, and events stay in order;
+// when the gateway stops meanwhile, nobody waits for ever.
+func TestCrowd(t *testing.T) {
+	r := newRig(t, func(o *gateway.Options) { o.Timings.Tick = 5 * time.Millisecond })
+	n := r.node(sim.Options{}, true)
+	op := r.operator(r.token)
+	const callers, calls = 48, 20
+	crowd := func(calls int) (failed int64) {
+		var failures atomic.Int64
+		var work sync.WaitGroup
+		for i := range callers {
+			work.Go(func() {
+				for j := range calls {
+					var got invoked
+					want := strconv.Itoa(i) + "-" + strconv.Itoa(j)
+					if err := op.Call(op.ctx, wire.MethodNodeInvoke, invokeParams(n.ID(), "kitchen.echo", want), &got); err != nil {
+						failures.Add(1)
+						return
+					}
+					if string(got.Payload) != `"`+want+`"` {
+						t.Errorf("%s was answered with %s", want, got.Payload)
+					}
+				}
+			})
+		}
+		work.Wait()
+		return failures.Load()
+	}
+	if failed := crowd(calls); failed > 0 {
+		t.Errorf("%d callers failed", failed)
+	}
+	op.await(wire.EventTick, nil)
+	op.mu.Lock()
+	seq := int64(0)
+	for _, f := range op.events {
+		if f.Seq > 0 && f.Seq <= seq {
+			t.Errorf("event %d came after %d", f.Seq, seq)
+		}
+		seq = max(seq, f.Seq)
+	}
+	op.mu.Unlock()
+	began := make(chan struct{})
+	var work sync.WaitGroup
+	work.Go(func() {
+		close(began)
+		crowd(1 << 20)
+	})
+	<-began
+	op.await(wire.EventTick, nil)
+	must(t, r.g.Shutdown(limited(t)))
+	work.Wait()
 }
 
 // What an idle node costs. PATCHBAY_NODES=5000 measures that many.

@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/binary"
 	"net"
+	"runtime"
 	"sync"
 	"time"
 
@@ -16,6 +17,8 @@ const (
 	headRoom = 10
 	// framePooled is how large a buffer may be to be used again, in bytes.
 	framePooled = 64 << 10
+	// queueKept is how many frames a connection keeps room for while nothing waits.
+	queueKept = 32
 	// batchFrames bounds how many frames are written at once.
 	batchFrames = 256
 )
@@ -74,15 +77,17 @@ func (f *frame) bytes() []byte {
 type outbox struct {
 	mu    sync.Mutex
 	queue []*frame
-	size  int64 // bytes in queue, and being written by drain
+	size  int64 // bytes in queue, and being written by flush
 	busy  bool  // somebody writes, or is held back
 	ended bool  // nothing is taken any more
 	seq   int64 // of events for everybody
 }
 
 // send sends a frame, and writes it itself if nobody else does. The caller may be
-// held up for as long as the client takes.
-func (c *conn) send(f *frame) {
+// held up for as long as the client takes. If others may have something to say to the
+// client, too, they get the opportunity first: most of what a small frame costs is
+// writing.
+func (c *conn) send(f *frame, others bool) {
 	o := &c.out
 	o.mu.Lock()
 	if o.ended || o.busy {
@@ -91,19 +96,24 @@ func (c *conn) send(f *frame) {
 		return
 	}
 	o.busy = true
-	o.mu.Unlock()
-	err := c.link.write(c.g.Timings.Write, f.bytes())
-	f.free()
-	if err != nil {
-		c.drop()
+	var more bool
+	if others {
+		c.enqueue(f)
+		o.mu.Unlock()
+		runtime.Gosched()
+		more = c.flush(false)
+	} else {
+		o.mu.Unlock()
+		err := c.link.write(c.g.Timings.Write, f.bytes())
+		f.free()
+		if err != nil {
+			c.drop()
+		}
+		more = c.pending()
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if len(o.queue) == 0 {
-		o.busy = false
-		return
+	if more {
+		c.g.start(c.drain) // the connection's own goroutine is still there
 	}
-	c.g.work.Go(c.drain) // the connection's own goroutine is still there
 }
 
 // post sends a frame without ever waiting for the client.
@@ -119,7 +129,7 @@ func (c *conn) post(f *frame) {
 func (c *conn) wake() {
 	if o := &c.out; !o.busy && len(o.queue) > 0 {
 		o.busy = true
-		c.g.work.Go(c.drain) // the connection's own goroutine is still there
+		c.g.start(c.drain) // the connection's own goroutine is still there
 	}
 }
 
@@ -146,54 +156,79 @@ func (c *conn) enqueue(f *frame) {
 	}
 }
 
-// drain writes what waits until nothing does.
-func (c *conn) drain() {
+// pending says whether anything waits. If nothing does, nobody writes any more.
+func (c *conn) pending() bool {
 	o := &c.out
-	var batch, spare []*frame
-	var pieces net.Buffers
-	for {
-		o.mu.Lock()
-		if len(o.queue) == 0 {
-			o.busy = false
-			if cap(o.queue) > batchFrames {
-				o.queue = nil
-			}
-			o.mu.Unlock()
-			return
-		}
-		batch, o.queue = o.queue, spare[:0]
-		o.mu.Unlock()
-		done := int64(0)
-		for from := 0; from < len(batch); {
-			pieces = pieces[:0]
-			to := from
-			for ; to < len(batch) && to-from < batchFrames && batch[to].bye == nil; to++ {
-				pieces = append(pieces, batch[to].bytes())
-			}
-			if to > from {
-				if err := c.link.writeAll(c.g.Timings.Write, pieces); err != nil {
-					c.drop()
-				}
-			}
-			for _, f := range batch[from:to] {
-				done += int64(cap(f.b))
-				f.free()
-			}
-			if from = to; from < len(batch) && batch[from].bye != nil {
-				done += int64(cap(batch[from].b))
-				c.hangUp(batch[from].bye)
-				from++
-			}
-		}
-		clear(batch)
-		if spare = batch; cap(spare) > batchFrames {
-			spare = nil
-		}
-		c.g.buffered.Add(-done)
-		o.mu.Lock()
-		o.size -= done
-		o.mu.Unlock()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.busy = len(o.queue) > 0
+	return o.busy
+}
+
+// drain writes what waits until nothing does. What else is being said at the moment
+// is written with it.
+func (c *conn) drain() {
+	for runtime.Gosched(); c.flush(true); {
 	}
+}
+
+// batch is what is written at once.
+type batch struct {
+	frames []*frame
+	pieces net.Buffers
+	rest   net.Buffers // of the pieces, while they are written
+}
+
+var batches = sync.Pool{New: func() any { return new(batch) }}
+
+// flush writes what waits, and says whether more does meanwhile. If not, nobody writes
+// any more. A goodbye takes its time: without bye, nothing is written once there is one.
+func (c *conn) flush(bye bool) (more bool) {
+	o := &c.out
+	o.mu.Lock()
+	if o.ended && !bye {
+		o.mu.Unlock()
+		return true
+	}
+	b := batches.Get().(*batch)
+	b.frames = append(b.frames[:0], o.queue...)
+	clear(o.queue)
+	o.queue = o.queue[:0]
+	o.mu.Unlock()
+	done := int64(0)
+	for from := 0; from < len(b.frames); {
+		b.pieces = b.pieces[:0]
+		to := from
+		for ; to < len(b.frames) && to-from < batchFrames && b.frames[to].bye == nil; to++ {
+			b.pieces = append(b.pieces, b.frames[to].bytes())
+		}
+		if b.rest = b.pieces; to > from {
+			if err := c.link.writeAll(c.g.Timings.Write, &b.rest); err != nil {
+				c.drop()
+			}
+		}
+		for _, f := range b.frames[from:to] {
+			done += int64(cap(f.b))
+			f.free()
+		}
+		if from = to; from < len(b.frames) && b.frames[from].bye != nil {
+			done += int64(cap(b.frames[from].b))
+			c.hangUp(b.frames[from].bye)
+			from++
+		}
+	}
+	clear(b.frames)
+	if cap(b.frames) <= 2*batchFrames {
+		batches.Put(b)
+	}
+	c.g.buffered.Add(-done)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.size -= done
+	if o.busy = len(o.queue) > 0; !o.busy && cap(o.queue) > queueKept {
+		o.queue = nil
+	}
+	return o.busy
 }
 
 // event sends an event. One that goes to everybody has a number, by which a client

@@ -30,22 +30,21 @@ type outcome struct {
 	gone   bool
 }
 
-// begin waits for the result of a command. False means that the node has gone, or has
-// too much to do.
-func (p *pending) begin(id string, out chan<- outcome) (ok, full bool) {
+// begin waits for the result of a command. Others says whether more commands run on
+// the node.
+func (p *pending) begin(id, command string, out chan<- outcome) (others bool, e *wire.Error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ended {
-		return false, false
-	}
-	if len(p.calls) >= maxPending {
-		return false, true
-	}
-	if p.calls == nil {
+	switch {
+	case p.ended:
+		return false, wire.Disconnected(command)
+	case len(p.calls) >= maxPending:
+		return false, nodeBusy
+	case p.calls == nil:
 		p.calls = map[string]chan<- outcome{}
 	}
 	p.calls[id] = out
-	return true, false
+	return len(p.calls) > 1, nil
 }
 
 // forget waits no longer.
@@ -145,17 +144,16 @@ func (n *node) do(ctx context.Context, c *command) (wire.InvokeResult, *wire.Err
 
 // dispatch sends a command to the node once.
 func (n *node) dispatch(ctx context.Context, req *wire.InvokeRequest, out chan outcome, timer *time.Timer) (wire.InvokeResult, *wire.Error) {
-	if ok, full := n.calls.begin(req.ID, out); full {
-		return wire.InvokeResult{}, nodeBusy
-	} else if !ok {
-		return wire.InvokeResult{}, wire.Disconnected(req.Command)
+	others, e := n.calls.begin(req.ID, req.Command, out)
+	if e != nil {
+		return wire.InvokeResult{}, e
 	}
 	f := newFrame()
 	payload := newFrame()
 	payload.b = req.Append(payload.b)
 	f.b = wire.AppendEvent(f.b, wire.EventInvoke, payload.b[headRoom:], 0)
 	payload.free()
-	n.c.send(f)
+	n.c.send(f, others)
 	select {
 	case o := <-out:
 		if o.gone {

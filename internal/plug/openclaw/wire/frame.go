@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -55,25 +56,27 @@ func ParseRequest(data []byte) (Request, error) {
 	if !json.Valid(data) {
 		return r, ErrSyntax
 	}
-	var id, method json.RawMessage
-	for in := jsonrpc.Scan(data); in.Next(); {
-		switch string(in.Key) {
-		case "id":
-			id = in.Value
-		case "method":
-			method = in.Value
-		case "params":
-			r.Params = in.Value
-		}
-	}
-	if wrong := requestFrame.Check(data); wrong != "" {
+	var m members
+	if wrong := requestFrame.read(data, &m); wrong != "" {
+		id := m.of("id")
 		if id == nil {
 			id = json.RawMessage(`"invalid"`)
 		}
-		return Request{}, &BadRequest{ID: id, Sentence: wrong}
+		return r, &BadRequest{ID: id, Sentence: wrong}
 	}
-	r.ID, r.Method = jsonrpc.Text(id), jsonrpc.Text(method)
-	return r, nil
+	return Request{ID: jsonrpc.Text(m.of("id")), Method: methodName(jsonrpc.TextBytes(m.of("method"))), Params: m.of("params")}, nil
+}
+
+// methodName is the name of a method, without a copy of those that are called all the
+// time.
+func methodName(name []byte) string {
+	switch string(name) {
+	case MethodNodeInvoke:
+		return MethodNodeInvoke
+	case MethodInvokeResult:
+		return MethodInvokeResult
+	}
+	return string(name)
 }
 
 // Frame is an answer or an event, as a client reads it. The fields share memory
@@ -130,8 +133,12 @@ func Parse(data []byte) (Frame, error) {
 	return Frame{}, ErrFrame
 }
 
+// frameRoom is what a frame takes beside what is in it, or a little more, in bytes.
+const frameRoom = 80
+
 // AppendRequest appends a request. Params are JSON, or nil for none.
 func AppendRequest(b []byte, id, method string, params []byte) []byte {
+	b = slices.Grow(b, frameRoom+len(id)+len(method)+len(params))
 	b = append(b, `{"type":"req","id":`...)
 	b = appendText(b, id)
 	b = append(b, `,"method":`...)

@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"patchbay/internal/jsonrpc"
@@ -22,29 +23,20 @@ type Invoke struct {
 
 // ParseInvoke reads the parameters. The error is what the operator is told.
 func ParseInvoke(params []byte) (Invoke, *Error) {
-	if e := ShapeInvoke.Invalid(params); e != nil {
+	var m members
+	if e := ShapeInvoke.readParams(params, &m); e != nil {
 		return Invoke{}, e
 	}
-	var p Invoke
-	for in := jsonrpc.Scan(params); in.Next(); {
-		switch string(in.Key) {
-		case "nodeId":
-			p.NodeID = trimmed(in.Value)
-		case "command":
-			p.Command = trimmed(in.Value)
-		case "params":
-			p.Params = in.Value
-		case "timeoutMs":
-			n := min(integer(in.Value), maxMillis)
-			if n < 0 { // too large to count
-				n = maxMillis
-			}
-			p.TimeoutMS = &n
-		case "idempotencyKey":
-			p.IdempotencyKey = jsonrpc.Text(in.Value)
-		case "sessionKey":
-			p.SessionKey = jsonrpc.Text(in.Value)
+	p := Invoke{
+		NodeID: trimmed(m.of("nodeId")), Command: trimmed(m.of("command")), Params: m.of("params"),
+		IdempotencyKey: jsonrpc.Text(m.of("idempotencyKey")), SessionKey: jsonrpc.Text(m.of("sessionKey")),
+	}
+	if v := m.of("timeoutMs"); v != nil {
+		n := min(integer(v), maxMillis)
+		if n < 0 { // too large to count
+			n = maxMillis
 		}
+		p.TimeoutMS = &n
 	}
 	if p.NodeID == "" || p.Command == "" {
 		return Invoke{}, Invalid("nodeId and command required")
@@ -181,6 +173,7 @@ const (
 
 // Append appends the parameters.
 func (r *InvokeResult) Append(b []byte) []byte {
+	b = slices.Grow(b, frameRoom+len(r.ID)+len(r.NodeID)+len(r.Payload))
 	b = append(b, `{"id":`...)
 	b = appendText(b, r.ID)
 	b = append(b, `,"nodeId":`...)
@@ -208,10 +201,8 @@ func (r *InvokeResult) Append(b []byte) []byte {
 // ParseInvokeResult reads the parameters. The error is what the node is told.
 func ParseInvokeResult(params []byte) (InvokeResult, *Error) {
 	var r InvokeResult
-	if e := ShapeInvokeResult.Invalid(mended(params)); e != nil {
-		return r, e
-	}
 	var wild json.RawMessage // a payloadJSON that is no text is taken for the payload
+	mend := false
 	for in := jsonrpc.Scan(params); in.Next(); {
 		switch string(in.Key) {
 		case "id":
@@ -226,16 +217,24 @@ func ParseInvokeResult(params []byte) (InvokeResult, *Error) {
 			r.PayloadJSON, wild = nil, nil
 			if in.Value[0] == '"' {
 				r.PayloadJSON = new(jsonrpc.Text(in.Value))
-			} else if in.Value[0] != 'n' {
+			} else if mend = true; in.Value[0] != 'n' {
 				wild = in.Value
 			}
 		case "error":
 			r.Error = nil
 			if in.Value[0] == '{' {
 				r.Error = new(NodeError)
-				_ = json.Unmarshal(in.Value, r.Error) // its shape was checked
+				_ = json.Unmarshal(in.Value, r.Error) // its shape is checked below
+			} else {
+				mend = true
 			}
 		}
+	}
+	if mend {
+		params = mended(params)
+	}
+	if e := ShapeInvokeResult.Invalid(params); e != nil {
+		return InvokeResult{}, e
 	}
 	if r.Payload == nil {
 		r.Payload = wild
@@ -248,13 +247,6 @@ func ParseInvokeResult(params []byte) (InvokeResult, *Error) {
 func mended(params []byte) []byte {
 	overlooked := func(key string, v []byte) bool {
 		return key == "payloadJSON" && v[0] != '"' || key == "error" && v[0] == 'n'
-	}
-	good := true
-	for in := jsonrpc.Scan(params); in.Next(); {
-		good = good && !overlooked(string(in.Key), in.Value)
-	}
-	if good {
-		return params
 	}
 	b := []byte{'{'}
 	for in := jsonrpc.Scan(params); in.Next(); {
@@ -285,6 +277,7 @@ func (r *InvokeResult) Value() json.RawMessage {
 
 // AppendInvoked appends what the operator gets for a call that was carried out.
 func (r *InvokeResult) AppendInvoked(b []byte, command string) []byte {
+	b = slices.Grow(b, frameRoom+len(r.NodeID)+len(command)+len(r.Payload))
 	b = append(b, `{"ok":true,"nodeId":`...)
 	b = appendText(b, r.NodeID)
 	b = append(b, `,"command":`...)

@@ -3,7 +3,6 @@ package wire
 import (
 	"encoding/json"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -55,14 +54,62 @@ type pattern struct {
 // Check says what is wrong with JSON, which must be valid, or "" if nothing is.
 // Missing parameters, which are nil, are no object.
 func (s *Shape) Check(valid []byte) string {
-	wrong := s.check(nil, "", valid)
-	return strings.Join(wrong[:min(len(wrong), maxComplaints)], "; ")
+	var m members
+	return s.read(valid, &m)
 }
 
 // Invalid makes the refusal of parameters that are not of the shape; nil means that
 // they are.
 func (s *Shape) Invalid(params []byte) *Error {
-	if wrong := s.Check(params); wrong != "" {
+	var m members
+	return s.readParams(params, &m)
+}
+
+// members are what an object of a shape has.
+type members struct {
+	shape *Shape
+	few   [fewFields]json.RawMessage
+	many  []json.RawMessage // instead of few, if the shape has more fields
+}
+
+// fewFields is how many fields those shapes have that are read all the time. What has
+// so few members needs no memory of its own.
+const fewFields = 12
+
+// values are those of the shape's fields; nil: it is not there.
+func (m *members) values() []json.RawMessage {
+	if m.many != nil {
+		return m.many
+	}
+	return m.few[:len(m.shape.fields)]
+}
+
+// of is the value of a member; nil: it is not there.
+func (m *members) of(name string) json.RawMessage {
+	if m.shape == nil {
+		return nil // it is no object
+	}
+	for i, v := range m.values() {
+		if m.shape.fields[i].name == name {
+			return v
+		}
+	}
+	return nil
+}
+
+// read takes JSON apart, which must be valid, and says what is wrong with it, or "" if
+// nothing is. What is wrong may be among the members nevertheless.
+func (s *Shape) read(valid []byte, m *members) string {
+	wrong := s.check(nil, "", valid, m)
+	if wrong == nil {
+		return ""
+	}
+	return strings.Join(wrong[:min(len(wrong), maxComplaints)], "; ")
+}
+
+// readParams is read for parameters. The error is what the client is told.
+func (s *Shape) readParams(params []byte, m *members) *Error {
+	if wrong := s.read(params, m); wrong != "" {
 		return Invalid("invalid " + s.name + " params: " + wrong)
 	}
 	return nil
@@ -70,24 +117,26 @@ func (s *Shape) Invalid(params []byte) *Error {
 
 // check appends what is wrong. As in OpenClaw, of the members that are missing, and
 // of those that are too many, only the first is told.
-func (s *Shape) check(wrong []string, at string, value []byte) []string {
+func (s *Shape) check(wrong []string, at string, value []byte, m *members) []string {
 	in := jsonrpc.Scan(value)
 	if !in.Object() {
 		return append(wrong, place(at, "must be object"))
 	}
-	given := make([]json.RawMessage, len(s.fields))
+	if m.shape = s; len(s.fields) > fewFields {
+		m.many = make([]json.RawMessage, len(s.fields))
+	}
+	values := m.values()
 	stranger := ""
 	strange := false
 	for in.Next() {
-		i := slices.IndexFunc(s.fields, func(f field) bool { return f.name == string(in.Key) })
-		if i >= 0 {
-			given[i] = in.Value
+		if i := s.index(in.Key); i >= 0 {
+			values[i] = in.Value
 		} else if !strange {
 			stranger, strange = string(in.Key), true
 		}
 	}
-	for i, f := range s.fields {
-		if f.required && given[i] == nil {
+	for i := range s.fields {
+		if f := &s.fields[i]; f.required && values[i] == nil {
 			wrong = append(wrong, place(at, "must have required property '"+f.name+"'"))
 			break
 		}
@@ -99,42 +148,54 @@ func (s *Shape) check(wrong []string, at string, value []byte) []string {
 		}
 		wrong = append(wrong, "at "+where+": unexpected property '"+stranger+"'")
 	}
-	for i, f := range s.fields {
-		if given[i] != nil {
-			wrong = f.check(wrong, at+"/"+f.name, given[i])
+	for i := range s.fields {
+		if values[i] != nil {
+			wrong = s.fields[i].check(wrong, at, values[i])
 		}
 	}
 	return wrong
 }
 
+// index is which field a member is; -1: none.
+func (s *Shape) index(name []byte) int {
+	for i := range s.fields {
+		if s.fields[i].name == string(name) {
+			return i
+		}
+	}
+	return -1
+}
+
+// check appends what is wrong with a member of what is at a place.
 func (f *field) check(wrong []string, at string, v []byte) []string {
 	switch f.kind {
 	case text:
 		return f.checkText(wrong, at, v)
 	case word:
-		if v[0] != '"' || !slices.Contains(f.words, jsonrpc.Text(v)) {
-			return append(wrong, place(at, "must be equal to one of the allowed values"))
+		if v[0] != '"' || !among(f.words, jsonrpc.TextBytes(v)) {
+			return append(wrong, f.place(at, "must be equal to one of the allowed values"))
 		}
 	case whole:
 		n, err := strconv.ParseFloat(string(v), 64)
 		if err != nil || n != math.Trunc(n) {
-			return append(wrong, place(at, "must be integer"))
+			return append(wrong, f.place(at, "must be integer"))
 		}
 		if n < float64(f.least) {
-			return append(wrong, place(at, "must be >= "+strconv.Itoa(f.least)))
+			return append(wrong, f.place(at, "must be >= "+strconv.Itoa(f.least)))
 		}
 	case truth:
 		if v[0] != 't' && v[0] != 'f' {
-			return append(wrong, place(at, "must be boolean"))
+			return append(wrong, f.place(at, "must be boolean"))
 		}
 	case mark:
 		if v[0] != '"' && v[0] != '-' && (v[0] < '0' || v[0] > '9') {
-			return append(wrong, place(at, "must be string"), place(at, "must be number"), place(at, "must match a schema in anyOf"))
+			return append(wrong, f.place(at, "must be string"), f.place(at, "must be number"), f.place(at, "must match a schema in anyOf"))
 		}
 	case table, truths:
 		return f.checkTable(wrong, at, v)
 	case object:
-		return f.is.check(wrong, at, v)
+		var m members
+		return f.is.check(wrong, at+"/"+f.name, v, &m)
 	case texts, list:
 		return f.checkList(wrong, at, v)
 	}
@@ -143,36 +204,46 @@ func (f *field) check(wrong []string, at string, v []byte) []string {
 
 func (f *field) checkText(wrong []string, at string, v []byte) []string {
 	if v[0] != '"' {
-		wrong = append(wrong, place(at, "must be string"))
+		wrong = append(wrong, f.place(at, "must be string"))
 		if f.words != nil {
-			wrong = append(wrong, place(at, "must be equal to constant"))
+			wrong = append(wrong, f.place(at, "must be equal to constant"))
 		}
 		return wrong
 	}
-	s := jsonrpc.Text(v)
-	n := utf8.RuneCountInString(s)
+	s := jsonrpc.TextBytes(v)
+	n := utf8.RuneCount(s)
 	switch {
-	case f.words != nil && !slices.Contains(f.words, s):
-		return append(wrong, place(at, "must be equal to constant"))
+	case f.words != nil && !among(f.words, s):
+		return append(wrong, f.place(at, "must be equal to constant"))
 	case n < f.least:
-		wrong = append(wrong, place(at, "must not have fewer than "+strconv.Itoa(f.least)+" characters"))
+		wrong = append(wrong, f.place(at, "must not have fewer than "+strconv.Itoa(f.least)+" characters"))
 	case f.most > 0 && n > f.most:
-		wrong = append(wrong, place(at, "must not have more than "+strconv.Itoa(f.most)+" characters"))
+		wrong = append(wrong, f.place(at, "must not have more than "+strconv.Itoa(f.most)+" characters"))
 	}
-	if f.matches != nil && !f.matches.fits(s) {
-		wrong = append(wrong, place(at, `must match pattern "`+f.matches.spelled+`"`))
+	if f.matches != nil && !f.matches.fits(string(s)) {
+		wrong = append(wrong, f.place(at, `must match pattern "`+f.matches.spelled+`"`))
 	}
 	return wrong
+}
+
+// among says whether a text is one of a few.
+func among(words []string, text []byte) bool {
+	for _, w := range words {
+		if w == string(text) {
+			return true
+		}
+	}
+	return false
 }
 
 func (f *field) checkTable(wrong []string, at string, v []byte) []string {
 	in := jsonrpc.Scan(v)
 	if !in.Object() {
-		return append(wrong, place(at, "must be object"))
+		return append(wrong, f.place(at, "must be object"))
 	}
 	for f.kind == truths && len(wrong) < maxComplaints && in.Next() {
 		if c := in.Value[0]; c != 't' && c != 'f' {
-			wrong = append(wrong, place(at+"/"+string(in.Key), "must be boolean"))
+			wrong = append(wrong, place(at+"/"+f.name+"/"+string(in.Key), "must be boolean"))
 		}
 	}
 	return wrong
@@ -180,7 +251,7 @@ func (f *field) checkTable(wrong []string, at string, v []byte) []string {
 
 func (f *field) checkList(wrong []string, at string, v []byte) []string {
 	if v[0] != '[' {
-		return append(wrong, place(at, "must be array"))
+		return append(wrong, f.place(at, "must be array"))
 	}
 	item := field{kind: text, least: 1}
 	if f.kind == list {
@@ -189,11 +260,13 @@ func (f *field) checkList(wrong []string, at string, v []byte) []string {
 		}
 		item = field{kind: object, is: f.is}
 	}
+	at += "/" + f.name
 	for i, e := range jsonrpc.Elements(v) {
 		if len(wrong) >= maxComplaints {
 			break
 		}
-		wrong = item.check(wrong, at+"/"+strconv.Itoa(i), e)
+		item.name = strconv.Itoa(i)
+		wrong = item.check(wrong, at, e)
 	}
 	return wrong
 }
@@ -208,3 +281,6 @@ func place(at, what string) string {
 	}
 	return "at " + at + ": " + what
 }
+
+// place is what is wrong with the member of what is at a place.
+func (f *field) place(at, what string) string { return place(at+"/"+f.name, what) }
