@@ -99,7 +99,7 @@ func TestNodeCommands(t *testing.T) {
 	}
 	d.json(&answer, "node", "invoke", "kitchen", "mcp.tools.call.v1", "server=lamp", "tool=get")
 	if len(answer.NodeID) != 64 || !answer.Payload.StructuredContent.On || answer.Payload.StructuredContent.Bright != 40 {
-		t.Errorf("as JSON it is %+v", answer)
+		t.Errorf("as JSON it is %+v", &answer)
 	}
 	if o := d.do("", "node", "invoke", "kitchen", "mcp.tools.call.v1", "server=lamp", "tool=fly"); o.code != exitFailed || o.stdout != "the lamp has no tool fly\n" || !strings.Contains(o.stderr, "says that it failed") {
 		t.Errorf("a tool that fails gives %+v", o)

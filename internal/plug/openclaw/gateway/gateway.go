@@ -47,7 +47,7 @@ const (
 	// can make, each of which may hold wire.MaxHandshake bytes; maxHalfOpenOf is the
 	// same for one address.
 	maxHalfOpen   = 1000
-	maxHalfOpenOf = 50
+	maxHalfOpenOf = 200
 	// DefaultConns bounds connections at a time, each of which costs some 20 KB.
 	DefaultConns = 10_000
 	// maxBufferedAll bounds what waits to be sent to all clients together, in bytes.
