@@ -38,6 +38,7 @@ type instance struct {
 	*boardtest.Rig
 	base    *Base
 	servers *upstream.Manager
+	joined  *shims
 	refresh func(context.Context) error
 	url     string
 	log     *lines
@@ -78,9 +79,9 @@ func newInstance(t *testing.T, o boardtest.Options) *instance {
 		t.Fatal(err)
 	}
 	t.Cleanup(i.servers.Close)
-	joined := newShims(surroundings{hub: i.Board, base: i.base, messages: i.Board.Bus, log: log})
-	t.Cleanup(joined.Close)
-	i.refresh = reconcile(i.base, i.servers, clouds, joined, log)
+	i.joined = newShims(surroundings{hub: i.Board, base: i.base, messages: i.Board.Bus, log: log})
+	t.Cleanup(i.joined.Close)
+	i.refresh = reconcile(i.base, i.servers, clouds, i.joined, log)
 	e := &endpoint{
 		base: i.base, servers: i.servers, refresh: i.refresh, guard: account.NewGuard(3, nil), log: log,
 		address: func(r *http.Request) netip.Addr { return observe.Addresses{}.Of(r) },
