@@ -3,6 +3,7 @@ module patchbay
 go 1.26.8
 
 require (
+	github.com/a-h/templ v0.3.977
 	github.com/alecthomas/kong v1.17.0
 	github.com/alexedwards/argon2id v1.0.0
 	github.com/coder/websocket v1.8.15

@@ -29,6 +29,8 @@ var standsOn = map[string][]string{
 	"board":   {"account", "bus", "jsonrpc", "seal", "store", "talk", "tool"}, // and no plug
 	"api":     {"account", "board", "fetch", "observe", "seal", "store", "talk", "tool"},
 
+	"console": {"account", "board", "observe", "store", "talk"}, // not plugged in yet
+
 	// A plug knows the board and the vocabulary, and no other plug.
 	"plug/bots":           {"board", "store", "talk", "tool"},
 	"plug/echo":           {"board", "store", "talk"},

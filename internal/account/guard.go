@@ -38,6 +38,18 @@ func NewGuard(limit int, now func() time.Time) *Guard {
 	return &Guard{limit: limit, now: now, seen: map[netip.Prefix]*failures{}}
 }
 
+// Blocked says whether an address has had all the refusals that it may have. It is for
+// passwords, which people choose: of those, even a good one is not looked at then.
+func (g *Guard) Blocked(addr netip.Addr) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f := g.seen[network(addr)]
+	if f == nil && len(g.seen) >= guardAddresses {
+		f = g.seen[netip.Prefix{}]
+	}
+	return f != nil && f.n >= g.limit && g.now().Sub(f.since) < guardWindow
+}
+
 // Refuse counts a refusal and says whether the address has had too many.
 func (g *Guard) Refuse(addr netip.Addr) (tooMany bool) {
 	g.mu.Lock()

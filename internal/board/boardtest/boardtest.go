@@ -52,6 +52,8 @@ type Options struct {
 	Kinds  []board.Kind // beside "script" and "plugin"
 	// Keep an existing person of that name instead of making one.
 	Name string
+	// Nobody leaves the installation without anybody; the rig has no Person then.
+	Nobody bool
 }
 
 // Secret seals the secrets of all rigs, so that several can share a database.
@@ -76,7 +78,9 @@ func New(t testing.TB, o Options) *Rig {
 		{Name: "plugin", Connects: true},
 	}, o.Kinds...)
 	r.Registry = board.NewRegistry(r.Store, r.Box, kinds, o.Shared...)
-	if r.Person, err = r.Store.People.ByName(ctx, "ada"); err != nil {
+	if o.Nobody {
+		// It is for the test to add somebody.
+	} else if r.Person, err = r.Store.People.ByName(ctx, "ada"); err != nil {
 		if r.Person, err = r.Accounts.AddPerson(ctx, "ada", account.RoleAdmin, "zh", ""); err != nil {
 			t.Fatal(err)
 		}
