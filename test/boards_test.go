@@ -285,9 +285,14 @@ func (h *boardHouse) until(what string, so func() bool) {
 
 func waitUntil(t *testing.T, what string, so func() bool) {
 	t.Helper()
+	waitWithin(t, 20*time.Second, what, so)
+}
+
+func waitWithin(t *testing.T, limit time.Duration, what string, so func() bool) {
+	t.Helper()
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()
-	late := time.After(20 * time.Second)
+	late := time.After(limit)
 	for !so() {
 		select {
 		case <-again.C:

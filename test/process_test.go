@@ -176,7 +176,12 @@ type answer struct {
 
 // ask asks as glasses do. It tells each piece to heard, if that is not nil.
 func (s *server) ask(key, body string, heard func(string)) (a answer, err error) {
-	req, err := http.NewRequest(http.MethodPost, s.url+"/sse/rokid", strings.NewReader(body))
+	return s.askUntil(ctx, key, body, heard)
+}
+
+// askUntil is ask by glasses that hang up when ctx ends.
+func (s *server) askUntil(ctx context.Context, key, body string, heard func(string)) (a answer, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/sse/rokid", strings.NewReader(body))
 	if err != nil {
 		return a, err
 	}
