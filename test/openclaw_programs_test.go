@@ -86,12 +86,12 @@ func (o *clawPrograms) letIn(t *testing.T) {
 	if out, err := o.tryCLI(o.bob, "devices", "approve", hall.RequestID); err == nil {
 		t.Errorf("bob has let ada's device in: %s", out)
 	}
-	o.approve(kitchen.RequestID)
+	o.cli(o.bob, "devices", "approve", kitchen.RequestID) // it asks again as an administrator, which bob is not
 	must(t, o.kitchen.Connected(limited(t, openclawtest.Patience)))
 	if o.connected("Hall") {
 		t.Error("the node host is in")
 	}
-	o.cli(o.key, "devices", "approve", hall.RequestID) // it asks again as an administrator
+	o.cli(o.key, "devices", "approve", hall.RequestID)
 	o.slowly("the node host is let in", func() bool { return o.connected("Hall") })
 }
 

@@ -332,6 +332,25 @@ func (p *presence) find(ctx context.Context, bot store.Bot) (target, error) {
 	}
 }
 
+// movedEvery is how often it is looked whether a bot has arrived where it moves to: an
+// instance that takes it is not always heard of.
+const movedEvery = 25 * time.Millisecond
+
+// moved waits until bots may be somewhere else than they were. It is false if ctx ended.
+func (p *presence) moved(ctx context.Context) bool {
+	p.mu.Lock()
+	change := p.change
+	p.mu.Unlock()
+	timer := time.NewTimer(movedEvery)
+	defer timer.Stop()
+	select {
+	case <-change:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}
+
 // holder is who takes a bot's turns, or nil. With mu held.
 func (p *presence) holder(bot int64) target {
 	h := p.here[bot]

@@ -45,6 +45,8 @@ func hangupSubject(instance string) string { return "pb.hangup." + instance }
 var (
 	errAskerLost = errors.New("the asker's instance is gone")
 	errLostPiece = errors.New("a piece of the answer was lost on the bus")
+	// errBetween is told who asks while a bot moves from one instance to another.
+	errBetween = talk.Fail(talk.Offline, "", errors.New("no instance takes turns for the bot at the moment"))
 )
 
 // acceptWait bounds the time from an order to the holder's first parcel.
@@ -95,7 +97,7 @@ func (t *remote) receive(ctx context.Context, hungUp <-chan struct{}, turn strin
 		select {
 		case m := <-parcels:
 			if m.Header.Get("Status") == "503" {
-				return 0, talk.Fail(talk.Offline, "", nil)
+				return 0, errBetween
 			}
 			var p parcel
 			if err := json.Unmarshal(m.Data, &p); err != nil {

@@ -111,22 +111,31 @@ func (r *run) ask() error {
 		r.mu.Unlock()
 		return r.stopped(who.Answer(ctx, r.turn, r.emit))
 	}
-	t, err := b.target(ctx, r.bot, r.common)
-	if err != nil {
-		return err
-	}
-	k, _ := b.Registry.kind(r.bot.Kind)
-	if _, here := t.(*seat); !here || k.Connects {
-		if err := b.keepPictures(ctx, r.turn); err != nil {
-			return talk.Fail(talk.Internal, "", err)
+	for until := time.Now().Add(moveWait); ; {
+		t, err := b.target(ctx, r.bot, r.common)
+		if err != nil {
+			return err
 		}
+		k, _ := b.Registry.kind(r.bot.Kind)
+		if _, here := t.(*seat); !here || k.Connects {
+			if err := b.keepPictures(ctx, r.turn); err != nil {
+				return talk.Fail(talk.Internal, "", err)
+			}
+		}
+		waited, err := t.answer(ctx, r.hungUp, r.turn, r.emit)
+		if errors.Is(err, errBetween) && time.Now().Before(until) && b.presence.moved(ctx) {
+			continue // nobody has heard of the turn yet
+		}
+		r.mu.Lock()
+		r.waited = waited
+		r.mu.Unlock()
+		return r.stopped(err)
 	}
-	waited, err := t.answer(ctx, r.hungUp, r.turn, r.emit)
-	r.mu.Lock()
-	r.waited = waited
-	r.mu.Unlock()
-	return r.stopped(err)
 }
+
+// moveWait is how long a bot is looked for that moves from one instance to another: the
+// one has let go of it, and the other has not heard of that yet.
+const moveWait = 2 * time.Second
 
 // stopped says in an error how it came that the answer was stopped, if it was.
 func (r *run) stopped(err error) error {
