@@ -163,7 +163,7 @@ func (g *Gateway) join(c *conn) bool {
 // The events that clients can expect.
 var eventNames = []string{
 	wire.EventChallenge, wire.EventTick, wire.EventHealth, wire.EventPresence, wire.EventShutdown, wire.EventAgent, wire.EventChat,
-	wire.EventInvoke, wire.EventNodeRequested, wire.EventNodeResolved, wire.EventDeviceRequested, wire.EventDeviceResolved, EventNotification,
+	wire.EventInvoke, wire.EventHostStats, wire.EventNodeRequested, wire.EventNodeResolved, wire.EventDeviceRequested, wire.EventDeviceResolved, EventNotification,
 }
 
 // hello is the answer to connect.

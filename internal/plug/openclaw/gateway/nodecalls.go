@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"patchbay/internal/plug/openclaw/wire"
@@ -74,7 +75,12 @@ func (n *node) serve(req *wire.Request) ([]byte, *wire.Error) {
 	case "node.pending.drain":
 		return encoded(map[string]any{"nodeId": n.id, "revision": 0, "items": []any{}, "hasMore": false}), nil
 	case "node.pluginSurface.refresh":
-		return encoded(map[string]any{"nodeId": n.id, "tools": []any{}}), nil
+		surface := strings.TrimSpace(field(req.Params, "surface"))
+		if surface == "" {
+			return nil, wire.Invalid("surface required")
+		}
+		// There are no plugins here that show something on nodes.
+		return nil, &wire.Error{Code: wire.Unavailable, Message: surface + " plugin surface unavailable"}
 	case "skills.bins":
 		return encoded(map[string]any{"bins": []any{}}), nil
 	}
@@ -152,10 +158,11 @@ func (n *node) event(params []byte) ([]byte, *wire.Error) {
 		if len(ev.Payload) == 0 || ev.Payload[0] != '{' || len(ev.Payload) > maxStats {
 			return encoded(wire.Handled{OK: true, Event: ev.Event, Handled: new(false), Reason: "invalid_payload"}), nil
 		}
+		stats := stamped(ev.Payload, time.Now())
 		n.mu.Lock()
-		n.stats = bytes.Clone(ev.Payload)
+		n.stats = stats
 		n.mu.Unlock()
-		n.g.tell(told{Owner: n.owner, Scope: wire.ScopeRead, Event: "node.hostStats", Payload: encoded(map[string]any{"nodeId": n.id, "stats": ev.Payload})})
+		n.g.tell(told{Owner: n.owner, Scope: wire.ScopeRead, Event: wire.EventHostStats, Payload: encoded(map[string]any{"nodeId": n.id, "hostStats": stats})})
 		return handled("updated"), nil
 	case wire.NodeAlive, "node.presence.activity", "node.desktop.availability":
 		n.seen()
@@ -178,6 +185,16 @@ func (n *node) event(params []byte) ([]byte, *wire.Error) {
 		return okPayload, nil
 	}
 	return encoded(wire.Unsupported(ev.Event)), nil
+}
+
+// stamped is what a node tells about its machine, an object, with when it did.
+func stamped(stats json.RawMessage, at time.Time) json.RawMessage {
+	all := map[string]json.RawMessage{}
+	if json.Unmarshal(stats, &all) != nil {
+		return nil
+	}
+	all["updatedAtMs"] = encoded(at.UnixMilli())
+	return encoded(all)
 }
 
 // seen notes that the node is alive.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -171,7 +172,7 @@ func (g *Gateway) virtualRow(v *virtual, detailed bool) wire.Node {
 	names := wire.NameTools(refs)
 	for i, t := range v.tools {
 		row.PluginTools = append(row.PluginTools, wire.PluginTool{
-			PluginID: wire.PluginMCP, Name: names.Of(refs[i]), Description: t.Description, Parameters: t.Input, Command: wire.CommandTool, MCP: &refs[i],
+			PluginID: wire.PluginMCP, Name: names.Of(refs[i]), Description: cmp.Or(t.Description, t.Title, t.Tool.Name), Parameters: t.Input, Command: wire.CommandTool, MCP: &refs[i],
 		})
 	}
 	return row

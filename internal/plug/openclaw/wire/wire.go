@@ -165,6 +165,7 @@ const (
 	EventChat            = "chat"
 	EventInvoke          = "node.invoke.request"
 	EventInvokeCancel    = "node.invoke.cancel"
+	EventHostStats       = "node.hostStats" // {nodeId, hostStats}: what a node told by NodeStats
 	EventNodeRequested   = "node.pair.requested"
 	EventNodeResolved    = "node.pair.resolved"
 	EventDeviceRequested = "device.pair.requested"

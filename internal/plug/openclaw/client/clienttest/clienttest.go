@@ -42,6 +42,8 @@ type Options struct {
 	Raw func(*websocket.Conn)
 	// Status answers with an HTTP status instead.
 	Status int
+	// Keep keeps everything that clients say, for [Gateway.Check].
+	Keep bool
 }
 
 // Gateway is such a gateway.
@@ -57,6 +59,7 @@ type Gateway struct {
 	mu       sync.Mutex
 	attempts []wire.Connect
 	open     []*websocket.Conn
+	kept     [][]byte
 	over     bool
 }
 
@@ -139,6 +142,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
 			p.bye = err
 			return
 		}
+		g.keep(data)
 		req, err := wire.ParseRequest(data)
 		if err != nil {
 			g.t.Errorf("the client says %s: %v", data, err)
@@ -156,6 +160,7 @@ func (g *Gateway) admit(ctx context.Context, p *Peer) bool {
 	if err != nil {
 		return false
 	}
+	g.keep(data)
 	req, err := wire.ParseRequest(data)
 	if err != nil || req.Method != wire.MethodConnect {
 		g.t.Errorf("the client begins with %s: %v", data, err)

@@ -1,0 +1,77 @@
+package bot
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"patchbay/internal/plug/openclaw/client/clienttest"
+	"patchbay/internal/plug/openclaw/openclawtest"
+	"patchbay/internal/plug/openclaw/wire"
+	"patchbay/internal/talk"
+)
+
+// Everything that a bot tells a gateway is what OpenClaw has published: it looks,
+// subscribes, sends words and pictures, asks what became of an answer, and calls one
+// off.
+func TestPublishedFrames(t *testing.T) {
+	schema := openclawtest.LoadSchema(t)
+	h := newHouse(t, clienttest.Options{Keep: true}, Options{quiet: 300 * time.Millisecond}, func(s *Settings) { s.Thinking, s.SessionPrefix = "low", "kitchen" })
+	looked := make(chan error)
+	go func() {
+		_, err := h.bot.Look(t.Context())
+		looked <- err
+	}()
+	p := h.gate.Peer()
+	p.Answer(p.Next(wire.MethodAgentsList), map[string]any{"agents": []any{}})
+	if err := <-looked; err != nil {
+		t.Error(err)
+	}
+
+	turn := said("lingzhu:1:2", "/status <of> \"dinner\" 晚饭")
+	turn.Parts = append(turn.Parts, talk.Part{Image: &talk.Image{MIME: "image/webp", Data: []byte("0123456789")}})
+	conv := h.ask(turn)
+	conv.delta("One", "One")
+	conv.await("One")
+	conv.history(recordEnded) // it was silent for too long
+	if err := conv.end(); err != nil {
+		t.Error(err)
+	}
+
+	// There are too many conversations: one that nobody has goes.
+	l := h.bot.line
+	l.turnstile <- struct{}{}
+	for len(l.subscribed) < maxSubscribed {
+		l.subscribed = append(l.subscribed, "agent:main:of long ago")
+	}
+	<-l.turnstile
+	peer := conv.peer
+	next := &conversation{asked: begin(t, h.bot, said("another", "count")), t: t, peer: peer}
+	peer.Answer(peer.Next(wire.MethodUnsubscribe), map[string]any{"subscribed": false})
+	next.subscribed()
+	next.accept()
+	next.delta("One", "One")
+	next.await("One")
+	next.cancel()
+	_ = next.end()
+	r := peer.Any()
+	for ; r.Method == wire.MethodChatHistory; r = peer.Any() { // on a machine that is busy
+		peer.Answer(r, map[string]any{"messages": []any{}})
+	}
+	if r.Method != wire.MethodChatAbort {
+		t.Errorf("the bot calls %s", r.Method)
+	}
+	peer.Answer(r, wire.Aborted{OK: true, Aborted: true})
+
+	got := h.gate.Check(schema)
+	if got[wire.MethodChatHistory] == 0 {
+		t.Error("the bot has not asked what became of an answer")
+	}
+	delete(got, wire.MethodChatHistory)
+	want := map[string]int{
+		wire.MethodConnect: 2, wire.MethodAgentsList: 1, wire.MethodSubscribe: 2, wire.MethodUnsubscribe: 1, wire.MethodChatSend: 2, wire.MethodChatAbort: 1,
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("the bot said %v, not %v", got, want)
+	}
+}
