@@ -194,6 +194,9 @@ func (o *clawPrograms) answers(t *testing.T, slug string) {
 	if out, err := o.invoke(ctx, o.hall, "system.which", given{"bins": []string{"sh"}}); err != nil || !strings.Contains(string(out), "/sh") {
 		t.Errorf("a program hears %s (%v)", out, err)
 	}
+	if out := o.run(t, "node", "invoke", o.hall[:12], "system.which", `bins=["sh"]`); !strings.Contains(out, "/sh") {
+		t.Errorf("our command line hears %s", out)
+	}
 	out := o.cli(o.operator, "nodes", "invoke", "--node", o.hall[:12], "--command", "system.which", "--params", `{"bins":["sh"]}`, "--json")
 	if !strings.Contains(out, "/sh") {
 		t.Errorf("the command line hears %s", out)
