@@ -57,15 +57,12 @@ func (r relay) Ask(ctx context.Context, name string, data []byte) ([]byte, error
 
 // Tell implements [mcp.Relay].
 func (r relay) Tell(data []byte) error {
-	return r.bus.Publish(tellSubject+r.bus.Instance, data)
+	tell, _ := tellsOthers(r.bus, tellSubject)
+	return tell(data)
 }
 
 // Hear implements [mcp.Relay].
 func (r relay) Hear(handle func([]byte)) error {
-	_, err := r.bus.Subscribe(tellSubject+"*", func(m *nats.Msg) {
-		if m.Subject != tellSubject+r.bus.Instance {
-			handle(m.Data)
-		}
-	})
-	return err
+	_, hear := tellsOthers(r.bus, tellSubject)
+	return hear(handle)
 }

@@ -34,6 +34,39 @@ func TestStoodStill(t *testing.T) {
 	}
 }
 
+// On a machine that may be busy, the server is blamed for what it does again and again,
+// and not for what looked wrong once.
+func TestDoubts(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		gaps  []time.Duration // between start and audio
+		sends int             // packets at once
+		broke string
+	}{
+		{"once early", []time.Duration{0, startGap, 0, 0}, 1, ""},
+		{"always early", []time.Duration{0, 0, 0}, 1, "C6"},
+		{"crowded twice", []time.Duration{startGap, startGap}, 5, ""},
+		{"always crowded", []time.Duration{startGap, startGap, startGap}, 5, "C7"},
+	} {
+		var report Report
+		i := inspector{frame: wire.DownlinkFrame, ahead: 3, tight: true, report: &report, violate: report.violate, allowance: time.Second}
+		now := time.Now()
+		for _, gap := range c.gaps {
+			i.start(now)
+			now = now.Add(gap)
+			for range c.sends {
+				i.audio(now, wire.DownlinkFrame)
+			}
+			now = now.Add(time.Duration(c.sends) * wire.DownlinkFrame)
+			i.stop(now)
+			now = now.Add(time.Second)
+		}
+		if c.broke == "" && len(report.Violations) > 0 || c.broke != "" && !report.Broke(c.broke) {
+			t.Errorf("%s: %v", c.name, report.Violations)
+		}
+	}
+}
+
 // A meter of a process that runs all the time has nothing to tell.
 func TestMeter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
