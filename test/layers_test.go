@@ -27,9 +27,10 @@ var standsOn = map[string][]string{
 	"account": {"seal", "store"},
 	"voice":   nil,
 	"board":   {"account", "bus", "jsonrpc", "seal", "store", "talk", "tool"}, // and no plug
-	"api":     {"account", "board", "fetch", "observe", "seal", "store", "talk", "tool"},
-
-	"console": {"account", "board", "observe", "store", "talk"}, // not plugged in yet
+	// What people can do, and the two ways to it.
+	"control": {"account", "board", "fetch", "plug/learn", "seal", "store", "talk", "tool"},
+	"api":     {"account", "board", "control", "fetch", "observe", "seal", "store", "talk", "tool"},
+	"console": {"account", "board", "control", "observe", "plug/learn", "qr", "store", "talk", "tool"},
 
 	// A plug knows the board and the vocabulary, and no other plug.
 	"plug/bots":           {"board", "store", "talk", "tool"},
@@ -64,7 +65,7 @@ var standsOn = map[string][]string{
 	"plug/rokid":                 {"account", "board", "fetch", "qr", "store", "talk"},
 
 	// Only app knows everything.
-	"app": append([]string{"account", "api", "board", "plug", "voice"}, ground...),
+	"app": append([]string{"account", "api", "board", "console", "control", "plug", "voice"}, ground...),
 }
 
 const inside = "patchbay/internal/"

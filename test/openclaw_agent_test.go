@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/plug/openai/openaitest"
 	"patchbay/internal/plug/openclaw/openclawtest"
 	"patchbay/internal/plug/openclaw/wire"
@@ -162,10 +163,10 @@ func (o *clawAgent) obey(t *testing.T, command string) {
 }
 
 // joined waits for a state of the board as a node, and returns how it is.
-func (o *clawAgent) joined(t *testing.T, state string) (n api.ShimNode) {
+func (o *clawAgent) joined(t *testing.T, state string) (n control.ShimNode) {
 	t.Helper()
 	waitWithin(t, 2*time.Minute, "the board's node is "+state, func() bool {
-		var all struct{ Upstreams []api.Upstream }
+		var all struct{ Upstreams []control.Upstream }
 		must(t, o.boardHouse.ask(ctx, http.MethodGet, "/api/v1/upstreams", nil, &all))
 		if len(all.Upstreams) != 1 || len(all.Upstreams[0].Nodes) != 1 {
 			return false
@@ -179,9 +180,9 @@ func (o *clawAgent) joined(t *testing.T, state string) (n api.ShimNode) {
 // boardJoins has the board's owner join the gateway, and the gateway's owner agree.
 func (o *clawAgent) boardJoins(t *testing.T) {
 	o.run(t, "shim", "add", "home", "--url", o.gateway.URL, "--token", o.gateway.Token, "--notices")
-	o.obey(t, o.joined(t, api.NodePairing).Command)
-	o.obey(t, o.joined(t, api.NodeApproval).Command)
-	if n := o.joined(t, api.UpstreamReady); n.Tools == 0 || n.Taken != n.Tools || n.Command != "" {
+	o.obey(t, o.joined(t, control.NodePairing).Command)
+	o.obey(t, o.joined(t, control.NodeApproval).Command)
+	if n := o.joined(t, control.UpstreamReady); n.Tools == 0 || n.Taken != n.Tools || n.Command != "" {
 		t.Errorf("%+v", n)
 	}
 	var n wire.Node
@@ -256,9 +257,9 @@ func (o *clawAgent) boardTells(t *testing.T) {
 
 // boardChanges forbids a tool, which the agent has no longer then, and allows it again.
 func (o *clawAgent) boardChanges(t *testing.T) {
-	before := o.joined(t, api.UpstreamReady).Taken
+	before := o.joined(t, control.UpstreamReady).Taken
 	taken := func(want int) {
-		waitUntil(t, fmt.Sprintf("the gateway has %d tools", want), func() bool { return o.joined(t, api.UpstreamReady).Taken == want })
+		waitUntil(t, fmt.Sprintf("the gateway has %d tools", want), func() bool { return o.joined(t, control.UpstreamReady).Taken == want })
 	}
 	o.run(t, "tool", "deny", "speaker_self_screen_set_theme")
 	taken(before - 1)
@@ -270,8 +271,8 @@ func (o *clawAgent) boardChanges(t *testing.T) {
 func (o *clawAgent) gatewayRestarts(t *testing.T) {
 	o.gateway.CLI(t, "gateway", "call", "gateway.restart.request", "--params", `{"reason":"a test"}`)
 	began := time.Now()
-	o.joined(t, api.UpstreamWaiting)
-	if n := o.joined(t, api.UpstreamReady); n.Taken != n.Tools {
+	o.joined(t, control.UpstreamWaiting)
+	if n := o.joined(t, control.UpstreamReady); n.Taken != n.Tools {
 		t.Errorf("%+v", n)
 	}
 	o.reply("is anybody back", answers(openaitest.Text("Here again.")))

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/plug/openai/openaitest"
 )
 
@@ -122,9 +122,9 @@ func (o *clawAgent) botLetIn(t *testing.T) {
 }
 
 // health is how the bot's connection is.
-func (o *clawAgent) health(t *testing.T) api.Health {
+func (o *clawAgent) health(t *testing.T) control.Health {
 	t.Helper()
-	var all struct{ Bots []api.Health }
+	var all struct{ Bots []control.Health }
 	must(t, o.boardHouse.ask(ctx, http.MethodGet, "/api/v1/bots", nil, &all))
 	if len(all.Bots) != 1 {
 		t.Fatalf("%+v", all)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strconv"
 
-	"patchbay/internal/api"
 	"patchbay/internal/app"
+	"patchbay/internal/control"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -30,7 +30,7 @@ Examples:
 // botRow is a bot in the list.
 type botRow struct {
 	store.Bot
-	api.Health
+	control.Health
 	OwnerName string `json:"owner_name,omitempty"`
 	// Online is nil if nobody knows.
 	Online  *bool  `json:"online,omitempty"`
@@ -89,7 +89,7 @@ func localRows(ctx context.Context, sh *shell, b *app.Base) ([]botRow, error) {
 	return rows, err
 }
 
-func liveRows(list []api.BotStatus) []botRow {
+func liveRows(list []control.BotStatus) []botRow {
 	var rows []botRow
 	for _, s := range list {
 		rows = append(rows, botRow{Bot: s.Bot, Health: s.Health, Online: &s.Online, Trouble: s.Trouble})

@@ -21,6 +21,7 @@ import (
 	"patchbay/internal/app"
 	"patchbay/internal/board"
 	"patchbay/internal/board/boardtest"
+	"patchbay/internal/control"
 	"patchbay/internal/plug/xiaozhi/sim"
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
@@ -80,18 +81,21 @@ func serveKitchen(t *testing.T, d *desk) *kitchenServer {
 	t.Helper()
 	rig := boardtest.New(t, boardtest.Options{DB: store.Options{Folder: d.data}})
 	s := &kitchenServer{device: &testKitchen{}}
-	control, err := api.New(api.Options{
-		Board: rig.Board, Accounts: rig.Accounts, Guard: account.NewGuard(100, nil), Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	door, err := api.New(api.Options{
+		Control: control.New(control.Options{
+			Board: rig.Board, Accounts: rig.Accounts,
+			Listen: func(ctx context.Context, device int64, w io.Writer) error { return s.listen(ctx, device, w) },
+		}),
+		Guard: account.NewGuard(100, nil), Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Address: func(*http.Request) netip.Addr { return netip.MustParseAddr("127.0.0.1") },
-		Listen:  func(ctx context.Context, device int64, w io.Writer) error { return s.listen(ctx, device, w) },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := httptest.NewServer(control)
+	srv := httptest.NewServer(door)
 	t.Cleanup(srv.Close)
 	s.url = srv.URL
-	text, err := json.Marshal(app.Running{URL: srv.URL, Key: control.Key(), PID: os.Getpid()})
+	text, err := json.Marshal(app.Running{URL: srv.URL, Key: door.Key(), PID: os.Getpid()})
 	if err == nil {
 		err = os.WriteFile(filepath.Join(d.data, "server.json"), text, 0o600)
 	}

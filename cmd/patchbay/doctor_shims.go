@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 
-	"patchbay/internal/api"
 	"patchbay/internal/app"
+	"patchbay/internal/control"
 	"patchbay/internal/talk"
 )
 
@@ -26,14 +26,14 @@ var (
 )
 
 // shim checks somebody's OpenClaw gateway that devices join as nodes.
-func (d *doctor) shim(ctx context.Context, b *app.Base, u api.Upstream, live bool) {
+func (d *doctor) shim(ctx context.Context, b *app.Base, u control.Upstream, live bool) {
 	name := both(sayCheckShim, u.Slug)
 	switch {
 	case !live:
 		d.shimAlone(ctx, b, name, u)
 	case u.State == "":
 		d.warn(name, sayUpstreamUnseen.In(d.sh.lang), adviceLookAgain)
-	case u.State == api.UpstreamElsewhere:
+	case u.State == control.UpstreamElsewhere:
 		d.ok(name, sayBotConnected)
 	case len(u.Nodes) == 0:
 		d.warn(name, sayShimEmpty.In(d.sh.lang), adviceShimEmpty, u.Slug, d.again)
@@ -53,7 +53,7 @@ func (d *doctor) shim(ctx context.Context, b *app.Base, u api.Upstream, live boo
 
 // shimAlone looks, without a server, whether a gateway is there. To say more, devices
 // would have to connect as they are not.
-func (d *doctor) shimAlone(ctx context.Context, b *app.Base, name talk.Say, u api.Upstream) {
+func (d *doctor) shimAlone(ctx context.Context, b *app.Base, name talk.Say, u control.Upstream) {
 	s, err := b.ReadUpstream(u.Upstream)
 	if err == nil {
 		err = s.Validate()
@@ -70,15 +70,15 @@ func (d *doctor) shimAlone(ctx context.Context, b *app.Base, name talk.Say, u ap
 }
 
 // shimNode tells of one node, unless all is well with it.
-func (d *doctor) shimNode(name talk.Say, u api.Upstream, n api.ShimNode) (good bool) {
+func (d *doctor) shimNode(name talk.Say, u control.Upstream, n control.ShimNode) (good bool) {
 	switch n.State {
-	case api.NodePairing:
+	case control.NodePairing:
 		d.fail(name, sayUnapproved.In(d.sh.lang), adviceThere, n.Command)
-	case api.NodeApproval:
+	case control.NodeApproval:
 		d.fail(name, sayNodeCommands.In(d.sh.lang), adviceThere, n.Command)
-	case api.UpstreamFailed:
+	case control.UpstreamFailed:
 		d.fail(name, n.Trouble, adviceShim, u.Slug, d.again)
-	case api.UpstreamReady:
+	case control.UpstreamReady:
 		d.shimTools(name, u, n)
 		return true
 	default:
@@ -92,7 +92,7 @@ func (d *doctor) shimNode(name talk.Say, u api.Upstream, n api.ShimNode) (good b
 }
 
 // shimTools tells whether the gateway has taken a node's tools.
-func (d *doctor) shimTools(name talk.Say, u api.Upstream, n api.ShimNode) {
+func (d *doctor) shimTools(name talk.Say, u control.Upstream, n control.ShimNode) {
 	command := n.Command
 	if command == "" {
 		command = "openclaw nodes pending"

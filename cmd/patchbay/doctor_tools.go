@@ -9,6 +9,7 @@ import (
 	"patchbay/internal/api"
 	"patchbay/internal/app"
 	"patchbay/internal/board"
+	"patchbay/internal/control"
 	"patchbay/internal/plug/bots"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -48,14 +49,14 @@ func (d *doctor) tools(ctx context.Context, b *app.Base) {
 		d.fail(sayCheckTools, err.Error(), adviceLook)
 		return
 	}
-	var away []api.Upstream
+	var away []control.Upstream
 	for _, u := range rows {
 		if u.Kind == app.UpstreamShim {
 			d.shim(ctx, b, u, live)
 			continue
 		}
 		d.upstream(u, live)
-		if u.State != api.UpstreamReady && u.State != api.UpstreamElsewhere && u.Kind != app.UpstreamCloud {
+		if u.State != control.UpstreamReady && u.State != control.UpstreamElsewhere && u.Kind != app.UpstreamCloud {
 			away = append(away, u)
 		}
 	}
@@ -100,20 +101,20 @@ func both(s talk.Say, args ...any) talk.Say {
 	return talk.Say{Zh: s.In(talk.Chinese, args...), En: s.In(talk.English, args...)}
 }
 
-func (d *doctor) upstream(u api.Upstream, live bool) {
+func (d *doctor) upstream(u control.Upstream, live bool) {
 	name := both(sayCheckUpstream, u.Slug)
 	switch {
 	case !live:
 		d.warn(name, sayBotUnknown.In(d.sh.lang), adviceStartFirst)
 	case u.State == "":
 		d.warn(name, sayUpstreamUnseen.In(d.sh.lang), adviceLookAgain)
-	case u.State == api.UpstreamReady && u.Cut:
+	case u.State == control.UpstreamReady && u.Cut:
 		d.warn(name, sayUpstreamCut.In(d.sh.lang, u.Tools), adviceUpstreamCut, u.Slug, d.again)
-	case u.State == api.UpstreamReady && u.Skipped > 0:
+	case u.State == control.UpstreamReady && u.Skipped > 0:
 		d.warn(name, sayUpstreamSkips.In(d.sh.lang, u.Skipped), adviceUpstreamSkip)
-	case u.State == api.UpstreamElsewhere, u.Kind == app.UpstreamCloud && u.State == api.UpstreamReady:
+	case u.State == control.UpstreamElsewhere, u.Kind == app.UpstreamCloud && u.State == control.UpstreamReady:
 		d.ok(name, sayBotConnected)
-	case u.State == api.UpstreamReady:
+	case u.State == control.UpstreamReady:
 		d.ok(name, sayUpstreamGood, u.Tools)
 	default:
 		d.away(name, u)
@@ -121,7 +122,7 @@ func (d *doctor) upstream(u api.Upstream, live bool) {
 }
 
 // away tells of an upstream that is not connected, and why.
-func (d *doctor) away(name talk.Say, u api.Upstream) {
+func (d *doctor) away(name talk.Say, u control.Upstream) {
 	found := sayUpstreamAway.In(d.sh.lang)
 	if u.Trouble != "" {
 		found = troubleText(u.Trouble, u.Cause)
@@ -133,7 +134,7 @@ func (d *doctor) away(name talk.Say, u api.Upstream) {
 	case app.UpstreamCloud:
 		advice = adviceCloud
 	}
-	if u.State == api.UpstreamFailed {
+	if u.State == control.UpstreamFailed {
 		d.fail(name, found, advice, u.Slug, d.again)
 		return
 	}
@@ -142,7 +143,7 @@ func (d *doctor) away(name talk.Say, u api.Upstream) {
 
 // rules finds rules that are about no tool, which is most often a slip.
 // What may be about tools of an upstream that is away is not known to be wrong.
-func (d *doctor) rules(ctx context.Context, b *app.Base, tools []api.Tool, away []api.Upstream) {
+func (d *doctor) rules(ctx context.Context, b *app.Base, tools []api.Tool, away []control.Upstream) {
 	rules, err := b.Store.ToolRules.All(ctx)
 	if err != nil {
 		d.fail(sayCheckTools, err.Error(), adviceLook)
@@ -170,7 +171,7 @@ func of(person string, tools []api.Tool) []api.Tool {
 
 // perhapsAway says whether a pattern may be about tools of an upstream that is
 // not connected.
-func perhapsAway(away []api.Upstream, owner, pattern string) bool {
+func perhapsAway(away []control.Upstream, owner, pattern string) bool {
 	head, _, star := strings.Cut(pattern, "*")
 	for _, u := range away {
 		slug := u.Slug + "_"
@@ -181,7 +182,7 @@ func perhapsAway(away []api.Upstream, owner, pattern string) bool {
 	return false
 }
 
-func (d *doctor) keyRules(k store.Key, tools []api.Tool, away []api.Upstream) {
+func (d *doctor) keyRules(k store.Key, tools []api.Tool, away []control.Upstream) {
 	if !k.Revoked.IsZero() || !k.Expires.IsZero() && k.Expires.Before(time.Now()) {
 		return
 	}

@@ -17,6 +17,7 @@ import (
 	"patchbay/internal/api"
 	"patchbay/internal/app"
 	"patchbay/internal/config"
+	"patchbay/internal/control"
 	"patchbay/internal/store"
 )
 
@@ -163,9 +164,9 @@ type refusedError struct{ api.NodeFailure }
 func (e *refusedError) Error() string { return e.NodeFailure.Error }
 
 // bots lists the bots that the key may see.
-func (r *remote) bots(ctx context.Context) ([]api.BotStatus, error) {
+func (r *remote) bots(ctx context.Context) ([]control.BotStatus, error) {
 	var out struct {
-		Bots []api.BotStatus `json:"bots"`
+		Bots []control.BotStatus `json:"bots"`
 	}
 	err := r.do(ctx, http.MethodGet, "/api/v1/bots", nil, &out)
 	return out.Bots, err

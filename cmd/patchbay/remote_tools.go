@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"patchbay/internal/api"
+	"patchbay/internal/control"
 )
 
 // reach finds the server that is meant: the one that was named, or the one that
@@ -59,9 +60,9 @@ func (r *remote) call(ctx context.Context, name string, c api.ToolCall, line fun
 }
 
 // upstreams lists the upstreams that the key may see, and how they are.
-func (r *remote) upstreams(ctx context.Context) ([]api.Upstream, error) {
+func (r *remote) upstreams(ctx context.Context) ([]control.Upstream, error) {
 	var out struct {
-		Upstreams []api.Upstream `json:"upstreams"`
+		Upstreams []control.Upstream `json:"upstreams"`
 	}
 	err := r.do(ctx, http.MethodGet, "/api/v1/upstreams", nil, &out)
 	return out.Upstreams, err

@@ -54,8 +54,8 @@ func (c *serveCmd) Run(ctx context.Context, sh *shell) error {
 
 // greet tells that the server answers, and what can be done with it.
 func (c *serveCmd) greet(ctx context.Context, sh *shell, url string, b *app.Base) {
-	if people, err := b.Store.People.All(ctx); err == nil && len(people) == 0 {
-		fmt.Fprintln(sh.stderr, sayNobody.In(sh.lang, quoteWord(b.Config.Data)))
+	if code, err := b.Accounts.SetupCode(ctx); err == nil && code != "" {
+		fmt.Fprintln(sh.stderr, sayNobody.In(sh.lang, url, code, quoteWord(b.Config.Data)))
 	}
 	switch {
 	case sh.json:
@@ -115,7 +115,7 @@ patchbay device call %[5]s self.audio_speaker.set_volume volume=30 --data %[4]s
 OpenClaw's nodes and command line connect to %[6]s; a key for them: patchbay key add --name openclaw --scope node --scope operator --data %[4]s`,
 	}
 	sayNobody = talk.Say{
-		Zh: "还没有账户。在另一个终端里开始：patchbay user add 名字 --data %s",
-		En: "There is no account yet. Begin in another terminal: patchbay user add NAME --data %s",
+		Zh: "还没有账户。用浏览器打开 %s ，设置码是 %s\n也可以在另一个终端里开始：patchbay user add 名字 --data %s",
+		En: "There is no account yet. Open %s in a browser; the setup code is %s\nOr begin in another terminal: patchbay user add NAME --data %s",
 	}
 )

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/internal/api"
 	"patchbay/internal/app"
+	"patchbay/internal/control"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -72,16 +72,16 @@ func theShim[T any](all []T, name string, upstream func(T) store.Upstream) (foun
 }
 
 // onlyShims leaves out upstreams of other kinds.
-func onlyShims(all []api.Upstream) []api.Upstream {
-	return slices.DeleteFunc(all, func(u api.Upstream) bool { return u.Kind != app.UpstreamShim })
+func onlyShims(all []control.Upstream) []control.Upstream {
+	return slices.DeleteFunc(all, func(u control.Upstream) bool { return u.Kind != app.UpstreamShim })
 }
 
 // settled says whether it is known how all nodes at a gateway are.
-func settled(u *api.Upstream) bool {
-	if u.State == "" || u.State == api.UpstreamElsewhere || len(u.Nodes) == 0 {
+func settled(u *control.Upstream) bool {
+	if u.State == "" || u.State == control.UpstreamElsewhere || len(u.Nodes) == 0 {
 		return false
 	}
-	return !slices.ContainsFunc(u.Nodes, func(n api.ShimNode) bool { return n.State == api.UpstreamConnecting })
+	return !slices.ContainsFunc(u.Nodes, func(n control.ShimNode) bool { return n.State == control.UpstreamConnecting })
 }
 
 // shimEvery is how often a running server is asked how the nodes at a gateway are.
@@ -89,7 +89,7 @@ const shimEvery = 250 * time.Millisecond
 
 // awaitShim waits until it is known how the nodes at a gateway are, or the time is
 // over, and returns what is known then.
-func (r *remote) awaitShim(ctx context.Context, number int64, wait time.Duration) (*api.Upstream, error) {
+func (r *remote) awaitShim(ctx context.Context, number int64, wait time.Duration) (*control.Upstream, error) {
 	over := time.NewTimer(wait)
 	defer over.Stop()
 	again := time.NewTicker(shimEvery)
@@ -99,7 +99,7 @@ func (r *remote) awaitShim(ctx context.Context, number int64, wait time.Duration
 		if err != nil {
 			return nil, err
 		}
-		i := slices.IndexFunc(all, func(u api.Upstream) bool { return u.Number == number })
+		i := slices.IndexFunc(all, func(u control.Upstream) bool { return u.Number == number })
 		if i >= 0 && settled(&all[i]) {
 			return &all[i], nil
 		}
@@ -133,21 +133,21 @@ var (
 // shimState is how a node at a gateway is.
 func (sh *shell) shimState(state string) string {
 	switch state {
-	case api.NodePairing:
+	case control.NodePairing:
 		return sayShimPairing.In(sh.lang)
-	case api.NodeApproval:
+	case control.NodeApproval:
 		return sayShimApproval.In(sh.lang)
 	}
 	return sh.upstreamState(state)
 }
 
 // showShimNodes prints how the nodes at a gateway are, and what its owner has to do.
-func (sh *shell) showShimNodes(u api.Upstream, again string) {
+func (sh *shell) showShimNodes(u control.Upstream, again string) {
 	switch {
 	case u.State == "":
 		sh.say(sayShimUnknown, again)
 		return
-	case u.State == api.UpstreamElsewhere:
+	case u.State == control.UpstreamElsewhere:
 		sh.say(sayShimOther)
 		return
 	case len(u.Nodes) == 0:

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"patchbay/internal/api"
 	"patchbay/internal/app"
 	"patchbay/internal/board"
+	"patchbay/internal/control"
 	"patchbay/internal/plug/openclaw/shim"
 	"patchbay/internal/talk"
 )
@@ -42,8 +42,8 @@ type shimAdded struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"`
 	// State and Nodes are known if a server runs.
-	State string         `json:"state,omitempty"`
-	Nodes []api.ShimNode `json:"nodes,omitempty"`
+	State string             `json:"state,omitempty"`
+	Nodes []control.ShimNode `json:"nodes,omitempty"`
 }
 
 var (
@@ -77,7 +77,7 @@ func (c *shimAddCmd) Run(ctx context.Context, sh *shell) error {
 			return err
 		}
 		added := shimAdded{ID: u.Number, Name: c.Name, Kind: u.Kind}
-		row := api.Upstream{Upstream: u}
+		row := control.Upstream{Upstream: u}
 		r, err := running(ctx, sh, b.Config)
 		if err != nil {
 			return fmt.Errorf("the gateway is added, but how it goes is not known: %w", err)
@@ -113,14 +113,14 @@ func (c *shimAddCmd) settings(sh *shell) (s *app.ShimSettings, err error) {
 	return s, nil
 }
 
-func (c *shimAddCmd) show(sh *shell, u api.Upstream, served bool) {
+func (c *shimAddCmd) show(sh *shell, u control.Upstream, served bool) {
 	sh.say(sayShimAdded, c.Name)
 	if !served {
 		sh.say(sayShimLater, c.again())
 		return
 	}
 	sh.showShimNodes(u, c.again())
-	if u.State != api.UpstreamReady || !settled(&u) {
+	if u.State != control.UpstreamReady || !settled(&u) {
 		sh.say(sayShimNext, c.Name, c.again())
 	}
 }

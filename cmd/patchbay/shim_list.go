@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strconv"
 
-	"patchbay/internal/api"
 	"patchbay/internal/app"
+	"patchbay/internal/control"
 	"patchbay/internal/talk"
 )
 
@@ -35,12 +35,12 @@ func (c *shimListCmd) Run(ctx context.Context, sh *shell) error {
 }
 
 // shims lists the gateways that were joined, of a server or here.
-func (f placeFlags) shims(ctx context.Context, sh *shell) ([]api.Upstream, error) {
+func (f placeFlags) shims(ctx context.Context, sh *shell) ([]control.Upstream, error) {
 	r, err := f.remote(sh)
 	if err != nil {
 		return nil, err
 	}
-	rows := []api.Upstream{}
+	rows := []control.Upstream{}
 	if r != nil {
 		all, err := r.upstreams(ctx)
 		return append(rows, onlyShims(all)...), err
@@ -61,7 +61,7 @@ var (
 	}
 )
 
-func (sh *shell) shimTable(rows []api.Upstream) {
+func (sh *shell) shimTable(rows []control.Upstream) {
 	if len(rows) == 0 {
 		sh.say(sayNoShims)
 		return
@@ -69,7 +69,7 @@ func (sh *shell) shimTable(rows []api.Upstream) {
 	var cells [][]string
 	for _, u := range rows {
 		nodes, tools := "–", toolCount(u)
-		if u.State != "" && u.State != api.UpstreamElsewhere {
+		if u.State != "" && u.State != control.UpstreamElsewhere {
 			nodes = fmt.Sprintf("%d/%d", readyNodes(u), len(u.Nodes))
 		}
 		cells = append(cells, []string{u.Slug, u.OwnerName, u.Where, sh.upstreamState(u.State), nodes, tools, u.Trouble})
@@ -78,10 +78,10 @@ func (sh *shell) shimTable(rows []api.Upstream) {
 }
 
 // readyNodes counts the nodes at a gateway that are ready.
-func readyNodes(u api.Upstream) int {
+func readyNodes(u control.Upstream) int {
 	n := 0
 	for _, node := range u.Nodes {
-		if node.State == api.UpstreamReady {
+		if node.State == control.UpstreamReady {
 			n++
 		}
 	}
@@ -89,7 +89,7 @@ func readyNodes(u api.Upstream) int {
 }
 
 // shimTitle is a line about a gateway: of whom it is, and how it is.
-func (sh *shell) shimTitle(u api.Upstream) {
+func (sh *shell) shimTitle(u control.Upstream) {
 	server := "" // unknown, as long as it was never connected to
 	if u.ServerVersion != "" {
 		server = u.Server + " " + u.ServerVersion

@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/store"
 )
 
@@ -31,9 +31,9 @@ func (c *shimStatusCmd) Run(ctx context.Context, sh *shell) error {
 		return err
 	}
 	if c.User != "" {
-		rows = slices.DeleteFunc(rows, func(u api.Upstream) bool { return u.OwnerName != c.User })
+		rows = slices.DeleteFunc(rows, func(u control.Upstream) bool { return u.OwnerName != c.User })
 	}
-	u, err := theShim(rows, c.Name, func(u api.Upstream) store.Upstream { return u.Upstream })
+	u, err := theShim(rows, c.Name, func(u control.Upstream) store.Upstream { return u.Upstream })
 	if err != nil {
 		return err
 	}

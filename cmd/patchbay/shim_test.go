@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/internal/api"
 	"patchbay/internal/app"
+	"patchbay/internal/control"
 )
 
 // The demo's board joins another Patchbay, as it joins a gateway of OpenClaw's.
@@ -43,8 +43,8 @@ func TestShimCommands(t *testing.T) {
 	if got := there.ok("node", "invoke", "desk", "mcp.tools.call.v1", "server=desk", "tool=status"); !strings.Contains(got, `"online":true`) {
 		t.Errorf("the board says %q", got)
 	}
-	var row api.Upstream
-	if d.json(&row, "shim", "status", "home"); row.Kind != app.UpstreamShim || len(row.Nodes) != 1 || row.Nodes[0].State != api.UpstreamReady || row.Nodes[0].Taken == 0 {
+	var row control.Upstream
+	if d.json(&row, "shim", "status", "home"); row.Kind != app.UpstreamShim || len(row.Nodes) != 1 || row.Nodes[0].State != control.UpstreamReady || row.Nodes[0].Taken == 0 {
 		t.Errorf("its status is %+v", row)
 	}
 	if got := d.ok("upstream", "list"); !strings.Contains(got, "home  shim  demo   "+gateway.URL) || !strings.Contains(got, "ready") {
@@ -57,7 +57,7 @@ func TestShimCommands(t *testing.T) {
 	// A gateway that lets nobody in by itself; all boards as one node.
 	var added shimAdded
 	d.json(&added, "shim", "add", "strict", "--url", closed.URL, "--token", other.Key, "--mode", "one", "--title", "Boards", "--wait", "1m")
-	if len(added.Nodes) != 1 || added.Nodes[0].State != api.NodePairing || added.Nodes[0].Name != "Boards" || !strings.HasPrefix(added.Nodes[0].Command, "openclaw devices approve ") {
+	if len(added.Nodes) != 1 || added.Nodes[0].State != control.NodePairing || added.Nodes[0].Name != "Boards" || !strings.HasPrefix(added.Nodes[0].Command, "openclaw devices approve ") {
 		t.Errorf("added is %+v", added)
 	}
 	if got := d.ok("shim", "status", "strict"); !strings.Contains(got, "Boards  all     ") || !strings.Contains(got, "to be let in") || !strings.Contains(got, "\n  "+added.Nodes[0].Command+"\n") {

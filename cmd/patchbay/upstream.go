@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"strings"
 
-	"patchbay/internal/api"
 	"patchbay/internal/app"
 	"patchbay/internal/board"
 	"patchbay/internal/config"
+	"patchbay/internal/control"
 	"patchbay/internal/plug/mcp/upstream"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -150,7 +150,7 @@ func endpointURL(c *config.Config, token string) string {
 
 // localUpstreams lists the upstreams of a data folder, as the server that runs
 // on it sees them if there is one.
-func localUpstreams(ctx context.Context, sh *shell, b *app.Base) (rows []api.Upstream, live bool, err error) {
+func localUpstreams(ctx context.Context, sh *shell, b *app.Base) (rows []control.Upstream, live bool, err error) {
 	r, err := running(ctx, sh, b.Config)
 	if err != nil {
 		return nil, false, err
@@ -165,7 +165,7 @@ func localUpstreams(ctx context.Context, sh *shell, b *app.Base) (rows []api.Ups
 	}
 	people, err := names(ctx, b)
 	for _, u := range list {
-		rows = append(rows, api.Upstream{Upstream: u, OwnerName: people[u.Owner], UpstreamHealth: api.UpstreamHealth{Where: b.UpstreamWhere(u)}})
+		rows = append(rows, control.Upstream{Upstream: u, OwnerName: people[u.Owner], UpstreamHealth: control.UpstreamHealth{Where: b.UpstreamWhere(u)}})
 	}
 	return rows, false, err
 }

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strconv"
 
-	"patchbay/internal/api"
 	"patchbay/internal/app"
+	"patchbay/internal/control"
 	"patchbay/internal/talk"
 )
 
@@ -58,9 +58,9 @@ var (
 	sayFailedState = talk.Say{Zh: "失败", En: "failed"}
 )
 
-func (sh *shell) upstreamTable(rows []api.Upstream) error {
+func (sh *shell) upstreamTable(rows []control.Upstream) error {
 	if rows == nil {
-		rows = []api.Upstream{}
+		rows = []control.Upstream{}
 	}
 	return sh.result(rows, func() {
 		if len(rows) == 0 {
@@ -80,22 +80,22 @@ func (sh *shell) upstreamState(state string) string {
 	switch state {
 	case "":
 		return "–"
-	case api.UpstreamConnecting:
+	case control.UpstreamConnecting:
 		return sayConnecting.In(sh.lang)
-	case api.UpstreamReady:
+	case control.UpstreamReady:
 		return sayReady.In(sh.lang)
-	case api.UpstreamWaiting:
+	case control.UpstreamWaiting:
 		return sayWaits.In(sh.lang)
-	case api.UpstreamElsewhere:
+	case control.UpstreamElsewhere:
 		return sayElsewhere.In(sh.lang)
-	case api.UpstreamFailed:
+	case control.UpstreamFailed:
 		return sayFailedState.In(sh.lang)
 	}
 	return state
 }
 
 // toolCount is how many tools there are, as far as is known; + if there are more.
-func toolCount(u api.Upstream) string {
+func toolCount(u control.Upstream) string {
 	switch {
 	case u.State == "" || u.Kind == app.UpstreamCloud:
 		return "–"

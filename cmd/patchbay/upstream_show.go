@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
-	"patchbay/internal/api"
 	"patchbay/internal/app"
+	"patchbay/internal/control"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -28,7 +28,7 @@ Examples:
 
 // upstreamView is everything about an upstream.
 type upstreamView struct {
-	api.Upstream
+	control.Upstream
 	Settings map[string]json.RawMessage `json:"settings"` // secrets masked
 }
 
@@ -39,7 +39,7 @@ func (c *upstreamShowCmd) Run(ctx context.Context, sh *shell) error {
 		if err != nil {
 			return err
 		}
-		v := upstreamView{Upstream: api.Upstream{Upstream: u}}
+		v := upstreamView{Upstream: control.Upstream{Upstream: u}}
 		for _, row := range rows {
 			if row.Number == u.Number {
 				v.Upstream = row

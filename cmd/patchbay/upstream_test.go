@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/internal/api"
 	"patchbay/internal/app"
+	"patchbay/internal/control"
 	"patchbay/internal/plug/mcp/upstream"
 )
 
@@ -38,9 +38,9 @@ func TestUpstreamOverHTTP(t *testing.T) {
 
 	d.serve()
 	d.awaitTool("lamp_set")
-	var rows []api.Upstream
+	var rows []control.Upstream
 	d.json(&rows, "upstream", "list")
-	if len(rows) != 1 || rows[0].State != api.UpstreamReady || rows[0].Tools != 5 || rows[0].Hidden != 2 || rows[0].OwnerName != "ada" || rows[0].Where != address {
+	if len(rows) != 1 || rows[0].State != control.UpstreamReady || rows[0].Tools != 5 || rows[0].Hidden != 2 || rows[0].OwnerName != "ada" || rows[0].Where != address {
 		t.Errorf("the list is %+v", rows)
 	}
 	shown := d.ok("upstream", "show", "lamp")
@@ -62,7 +62,7 @@ func TestUpstreamOverHTTP(t *testing.T) {
 	d.ok("upstream", "set", "lamp", "token=wrong-token")
 	d.until("the trouble", func() bool {
 		d.json(&rows, "upstream", "list")
-		return rows[0].State == api.UpstreamFailed && strings.Contains(rows[0].Trouble, "wants a token")
+		return rows[0].State == control.UpstreamFailed && strings.Contains(rows[0].Trouble, "wants a token")
 	})
 	if got := d.ok("upstream", "show", "lamp"); !strings.Contains(got, "failed\n") || !strings.Contains(got, "It is tried again at") || strings.Contains(got, "wrong-token") {
 		t.Errorf("in trouble it is shown as\n%s", got)
@@ -101,7 +101,7 @@ func TestUpstreamIsACommand(t *testing.T) {
 	if err := json.Unmarshal(view.Settings["args"], &args); err != nil {
 		t.Fatal(err)
 	}
-	if view.State != api.UpstreamReady || view.Transport != upstream.Stdio || strings.Join(view.Stderr, " ") != "the peer begins" ||
+	if view.State != control.UpstreamReady || view.Transport != upstream.Stdio || strings.Join(view.Stderr, " ") != "the peer begins" ||
 		strings.Join(args, " ") != "-some flag,with,commas" || view.Where != self {
 		t.Errorf("it is shown as %+v", view)
 	}
@@ -240,7 +240,7 @@ func TestUpstreamsForMembers(t *testing.T) {
 	d.json(&member, "key", "add", "--user", "bob", "--name", "o", "--scope", "operator")
 	d.json(&admin, "key", "add", "--user", "ada", "--name", "a", "--scope", "admin")
 	s := d.serve()
-	list := func(key string) (rows []api.Upstream) {
+	list := func(key string) (rows []control.Upstream) {
 		d.json(&rows, "upstream", "list", "--server", s.URL, "--key", key)
 		return rows
 	}

@@ -6,8 +6,14 @@ import (
 	"strconv"
 	"time"
 
+	"patchbay/internal/control"
 	"patchbay/internal/store"
 )
+
+// recordOperations are about what has happened.
+func (s *Server) recordOperations() {
+	s.mux.HandleFunc("GET /api/v1/calls", s.guarded(s.calls))
+}
 
 // Call is a row of the audit trail as /api/v1/calls lists it, with the names of
 // whom its ids stand for, as far as they are still there.
@@ -106,7 +112,7 @@ func nameCalls(ctx context.Context, db *store.DB, person string, calls []Call) e
 	return nil
 }
 
-func (s *Server) calls(w http.ResponseWriter, r *http.Request, c caller) {
+func (s *Server) calls(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	query := r.URL.Query()
 	q := CallQuery{Limit: callsShown, Before: time.Now().Add(time.Minute), Failed: query.Get("failed") == "true"}
 	var err error
@@ -122,7 +128,7 @@ func (s *Server) calls(w http.ResponseWriter, r *http.Request, c caller) {
 			return
 		}
 	}
-	q.Person = c.owner()
+	q.Person = c.Owner()
 	if name := query.Get("user"); name != "" {
 		p, ok := s.person(w, r, c, name)
 		if !ok {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"patchbay/internal/board"
+	"patchbay/internal/control"
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
 )
@@ -75,7 +76,7 @@ func (s *Server) toolsOf(ctx context.Context, d store.Device, rules string) ([]b
 }
 
 // deviceTools lists a device's tools, with ?schemas=true their schemas too.
-func (s *Server) deviceTools(w http.ResponseWriter, r *http.Request, c caller) {
+func (s *Server) deviceTools(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	d, ok := s.device(w, r, c)
 	if !ok {
 		return
@@ -100,7 +101,7 @@ func (s *Server) deviceTools(w http.ResponseWriter, r *http.Request, c caller) {
 
 // callDevice calls a tool of a device by the name that it has there, or by its full
 // one, on behalf of the device's owner.
-func (s *Server) callDevice(w http.ResponseWriter, r *http.Request, c caller) {
+func (s *Server) callDevice(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	d, ok := s.device(w, r, c)
 	if !ok {
 		return
@@ -167,7 +168,7 @@ func (s *Server) noTool(d store.Device, name string) *tool.Error {
 }
 
 // listen streams what a device hears, as audio/ogg, until the caller leaves.
-func (s *Server) listen(w http.ResponseWriter, r *http.Request, c caller) {
+func (s *Server) listen(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	d, ok := s.device(w, r, c)
 	if !ok {
 		return

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"patchbay/internal/account"
+	"patchbay/internal/control"
 	"patchbay/internal/store"
 )
 
@@ -51,13 +52,27 @@ type Devices struct {
 	Next int64 `json:"next,omitempty"`
 }
 
+// deviceOperations are about devices, what they can do and what they tell.
+func (s *Server) deviceOperations() {
+	s.mux.HandleFunc("GET /api/v1/notices", s.guarded(s.notices))
+	s.mux.HandleFunc("GET /api/v1/devices", s.guarded(s.devices))
+	s.mux.HandleFunc("GET /api/v1/devices/waiting", s.guarded(s.waiting))
+	s.mux.HandleFunc("POST /api/v1/devices/approve", s.guarded(s.approve))
+	s.mux.HandleFunc("GET /api/v1/devices/{device}", s.guarded(s.showDevice))
+	s.mux.HandleFunc("PATCH /api/v1/devices/{device}", s.guarded(s.changeDevice))
+	s.mux.HandleFunc("DELETE /api/v1/devices/{device}", s.guarded(s.removeDevice))
+	s.mux.HandleFunc("GET /api/v1/devices/{device}/tools", s.guarded(s.deviceTools))
+	s.mux.HandleFunc("POST /api/v1/devices/{device}/tools/{tool}/call", s.guarded(s.callDevice))
+	s.mux.HandleFunc("GET /api/v1/devices/{device}/listen", s.guarded(s.listen))
+}
+
 // devices lists the caller's devices by number, or everybody's for admins, by pages:
 // ?after= is the number before the first, and ?limit= how many there are on a page.
-func (s *Server) devices(w http.ResponseWriter, r *http.Request, c caller) {
+func (s *Server) devices(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	var list []store.Device
 	var next int64
 	var err error
-	if owner := c.owner(); owner != "" {
+	if owner := c.Owner(); owner != "" {
 		list, err = s.Board.Store.Devices.ByOwner(r.Context(), owner)
 	} else {
 		query := r.URL.Query()
@@ -83,12 +98,12 @@ func (s *Server) devices(w http.ResponseWriter, r *http.Request, c caller) {
 }
 
 // deviceRows adds to devices what else is known about them.
-func (s *Server) deviceRows(ctx context.Context, c caller, list []store.Device) ([]Device, error) {
+func (s *Server) deviceRows(ctx context.Context, c control.Caller, list []store.Device) ([]Device, error) {
 	people, err := s.names(ctx)
 	if err != nil {
 		return nil, err
 	}
-	bots, err := s.Board.Store.Bots.ByOwner(ctx, c.owner())
+	bots, err := s.Board.Store.Bots.ByOwner(ctx, c.Owner())
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +131,7 @@ type Waiting struct {
 	Devices []Device `json:"devices,omitempty"`
 }
 
-func (s *Server) waiting(w http.ResponseWriter, r *http.Request, c caller) {
+func (s *Server) waiting(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	list, err := s.Board.Store.Devices.Waiting(r.Context(), time.Now())
 	out := Waiting{Count: len(list)}
 	if err == nil && c.Admin {
@@ -138,7 +153,7 @@ type Approval struct {
 }
 
 // approve makes the device that shows a code the caller's.
-func (s *Server) approve(w http.ResponseWriter, r *http.Request, c caller) {
+func (s *Server) approve(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	var a Approval
 	if !readBody(w, r, &a, `{"code":"123456"}`) {
 		return
@@ -166,7 +181,7 @@ func (s *Server) approve(w http.ResponseWriter, r *http.Request, c caller) {
 	s.replyDevice(w, r, c, d)
 }
 
-func (s *Server) showDevice(w http.ResponseWriter, r *http.Request, c caller) {
+func (s *Server) showDevice(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	if d, ok := s.device(w, r, c); ok {
 		s.replyDevice(w, r, c, d)
 	}
@@ -183,7 +198,7 @@ type DeviceChange struct {
 
 // changeDevice renames and binds a device, and says how it is to connect. Nothing is
 // changed if something of it makes no sense.
-func (s *Server) changeDevice(w http.ResponseWriter, r *http.Request, c caller) {
+func (s *Server) changeDevice(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	d, ok := s.device(w, r, c)
 	if !ok {
 		return
@@ -253,7 +268,7 @@ func ParseTransport(text string) (string, error) {
 	return "", fmt.Errorf("transport is %q; it can be %s, %s or %s", text, store.TransportSocket, store.TransportMQTT, DefaultTransport)
 }
 
-func (s *Server) removeDevice(w http.ResponseWriter, r *http.Request, c caller) {
+func (s *Server) removeDevice(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	d, ok := s.device(w, r, c)
 	if !ok {
 		return
@@ -267,8 +282,8 @@ func (s *Server) removeDevice(w http.ResponseWriter, r *http.Request, c caller) 
 
 // device finds the device that a request names. Those of others look as if they did
 // not exist. If it is false, the caller has been told.
-func (s *Server) device(w http.ResponseWriter, r *http.Request, c caller) (store.Device, bool) {
-	d, err := s.Accounts.FindDevice(r.Context(), c.owner(), r.PathValue("device"))
+func (s *Server) device(w http.ResponseWriter, r *http.Request, c control.Caller) (store.Device, bool) {
+	d, err := s.Accounts.FindDevice(r.Context(), c.Owner(), r.PathValue("device"))
 	if errors.Is(err, store.ErrNotFound) {
 		fail(w, http.StatusNotFound, fmt.Sprintf("there is no device %q", r.PathValue("device")))
 		return d, false
@@ -342,7 +357,7 @@ func DeviceTrouble(err error) (status int, text string) {
 	return 0, ""
 }
 
-func (s *Server) replyDevice(w http.ResponseWriter, r *http.Request, c caller, d store.Device) {
+func (s *Server) replyDevice(w http.ResponseWriter, r *http.Request, c control.Caller, d store.Device) {
 	rows, err := s.deviceRows(r.Context(), c, []store.Device{d})
 	if err != nil {
 		s.broken(w, r, err)

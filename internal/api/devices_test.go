@@ -17,6 +17,7 @@ import (
 	"patchbay/internal/api"
 	"patchbay/internal/board"
 	"patchbay/internal/board/boardtest"
+	"patchbay/internal/control"
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
 )
@@ -54,15 +55,17 @@ func newHouse(t *testing.T) *house {
 	h.operator = h.Key(t, account.NewKey{Name: "operator", Scopes: []string{account.ScopeOperator}})
 	h.bobs = h.Key(t, account.NewKey{Person: h.bob.ID, Scopes: []string{account.ScopeOperator}})
 	s, err := api.New(api.Options{
-		Board: h.Board, Accounts: h.Accounts, Guard: account.NewGuard(100, nil), Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Control: control.New(control.Options{
+			Board: h.Board, Accounts: h.Accounts, Listen: func(ctx context.Context, device int64, w io.Writer) error {
+				return h.listen(ctx, device, w)
+			},
+		}),
+		Guard: account.NewGuard(100, nil), Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Address: func(*http.Request) netip.Addr {
 			if h.asked != nil {
 				h.asked <- struct{}{}
 			}
 			return netip.MustParseAddr("127.0.0.1")
-		},
-		Listen: func(ctx context.Context, device int64, w io.Writer) error {
-			return h.listen(ctx, device, w)
 		},
 	})
 	if err != nil {

@@ -7,49 +7,9 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"patchbay/internal/control"
 )
-
-// The acts of a [NodeAct].
-const (
-	NodeList     = "list"     // of nodes
-	NodeDescribe = "describe" // Node
-	NodeInvoke   = "invoke"   // Node, Command, Params, Timeout, Once
-	NodeRename   = "rename"   // Node, Name
-	NodeRemove   = "remove"   // Node
-	PairList     = "pairs"    // of whoever asks to be let in, and what nodes want to do
-	PairApprove  = "approve"  // Request
-	PairReject   = "reject"   // Request
-)
-
-// NodeAct is something that is to be done about OpenClaw's nodes.
-type NodeAct struct {
-	Act string
-	// Node is an id, the beginning of one, or a name.
-	Node, Name, Request string
-
-	Command string
-	Params  json.RawMessage // nil: none
-	Timeout time.Duration   // 0: 30 s
-	// Once is a key by which a call is carried out once, however often it comes. Empty:
-	// each is another one.
-	Once string
-
-	// Who does it. An empty Person is the operator of this machine.
-	Person, Key, Rules, Program string
-	Only                        int64
-	Admin                       bool
-}
-
-// NodeError is why it was not done, as the caller is told it.
-type NodeError struct {
-	Status  int    // of HTTP
-	Code    string // as OpenClaw has it
-	Message string
-	Details json.RawMessage // nil: none
-}
-
-// Error implements error.
-func (e *NodeError) Error() string { return e.Message }
 
 const (
 	// maxInvoke bounds the body of a call of a node's command, in bytes: what a frame of
@@ -59,22 +19,22 @@ const (
 	maxInvokeTime = 10 * time.Minute
 )
 
-// nodeRoutes are the addresses below /api/v1 that are about nodes.
-func (s *Server) nodeRoutes() {
-	s.mux.HandleFunc("GET /api/v1/nodes", s.guarded(s.onNodes(NodeList, nil)))
-	s.mux.HandleFunc("GET /api/v1/nodes/{node}", s.guarded(s.onNodes(NodeDescribe, nil)))
-	s.mux.HandleFunc("POST /api/v1/nodes/{node}/invoke", s.guarded(s.onNodes(NodeInvoke, readInvoke)))
-	s.mux.HandleFunc("PATCH /api/v1/nodes/{node}", s.guarded(s.onNodes(NodeRename, readRename)))
-	s.mux.HandleFunc("DELETE /api/v1/nodes/{node}", s.guarded(s.onNodes(NodeRemove, nil)))
-	s.mux.HandleFunc("GET /api/v1/pairs", s.guarded(s.onNodes(PairList, nil)))
-	s.mux.HandleFunc("POST /api/v1/pairs/{request}/approve", s.guarded(s.onNodes(PairApprove, nil)))
-	s.mux.HandleFunc("POST /api/v1/pairs/{request}/reject", s.guarded(s.onNodes(PairReject, nil)))
+// nodeOperations are about OpenClaw's nodes.
+func (s *Server) nodeOperations() {
+	s.mux.HandleFunc("GET /api/v1/nodes", s.guarded(s.onNodes(control.NodeList, nil)))
+	s.mux.HandleFunc("GET /api/v1/nodes/{node}", s.guarded(s.onNodes(control.NodeDescribe, nil)))
+	s.mux.HandleFunc("POST /api/v1/nodes/{node}/invoke", s.guarded(s.onNodes(control.NodeInvoke, readInvoke)))
+	s.mux.HandleFunc("PATCH /api/v1/nodes/{node}", s.guarded(s.onNodes(control.NodeRename, readRename)))
+	s.mux.HandleFunc("DELETE /api/v1/nodes/{node}", s.guarded(s.onNodes(control.NodeRemove, nil)))
+	s.mux.HandleFunc("GET /api/v1/pairs", s.guarded(s.onNodes(control.PairList, nil)))
+	s.mux.HandleFunc("POST /api/v1/pairs/{request}/approve", s.guarded(s.onNodes(control.PairApprove, nil)))
+	s.mux.HandleFunc("POST /api/v1/pairs/{request}/reject", s.guarded(s.onNodes(control.PairReject, nil)))
 }
 
 // onNodes answers by an act, whose body is read by read, if it has one.
-func (s *Server) onNodes(act string, read func([]byte, *NodeAct) error) func(http.ResponseWriter, *http.Request, caller) {
-	return func(w http.ResponseWriter, r *http.Request, c caller) {
-		a := NodeAct{
+func (s *Server) onNodes(act string, read func([]byte, *control.NodeAct) error) func(http.ResponseWriter, *http.Request, control.Caller) {
+	return func(w http.ResponseWriter, r *http.Request, c control.Caller) {
+		a := control.NodeAct{
 			Act: act, Node: r.PathValue("node"), Request: r.PathValue("request"),
 			Person: c.Person, Key: c.Key, Rules: c.Rules, Only: c.Only, Admin: c.Admin, Program: "api",
 		}
@@ -89,7 +49,7 @@ func (s *Server) onNodes(act string, read func([]byte, *NodeAct) error) func(htt
 			}
 		}
 		out, err := s.Nodes(r.Context(), a)
-		var e *NodeError
+		var e *control.NodeError
 		switch {
 		case err == nil:
 			w.Header().Set("Content-Type", "application/json; charset=utf-8")
@@ -120,7 +80,7 @@ type NodeCall struct {
 	Once    string          `json:"idempotency_key,omitempty"`
 }
 
-func readInvoke(body []byte, a *NodeAct) error {
+func readInvoke(body []byte, a *control.NodeAct) error {
 	var c NodeCall
 	if err := json.Unmarshal(body, &c); err != nil {
 		return errors.New(`the body has to look like {"command":"system.which","params":{"bins":["git"]}}`)
@@ -135,7 +95,7 @@ func readInvoke(body []byte, a *NodeAct) error {
 	return nil
 }
 
-func readRename(body []byte, a *NodeAct) error {
+func readRename(body []byte, a *control.NodeAct) error {
 	var c struct {
 		Name string `json:"name"`
 	}

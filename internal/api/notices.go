@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"patchbay/internal/board"
+	"patchbay/internal/control"
 )
 
 // NoticeLine is one line of the answer of /api/v1/notices: what a device or another
@@ -20,7 +21,7 @@ const aliveEvery = 20 * time.Second
 
 // notices streams what the caller's devices tell by themselves, a JSON object a line,
 // until the caller leaves: those of one device, if the query names it.
-func (s *Server) notices(w http.ResponseWriter, r *http.Request, c caller) {
+func (s *Server) notices(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	only := ""
 	if ref := r.URL.Query().Get("device"); ref != "" {
 		r.SetPathValue("device", ref)
@@ -30,7 +31,7 @@ func (s *Server) notices(w http.ResponseWriter, r *http.Request, c caller) {
 		}
 		only = board.DeviceOutlet(d.Number)
 	}
-	told, forget := s.Board.Notices(c.owner())
+	told, forget := s.Board.Notices(c.Owner())
 	defer forget()
 	alive := time.NewTicker(aliveEvery)
 	defer alive.Stop()

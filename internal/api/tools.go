@@ -12,9 +12,17 @@ import (
 	"time"
 
 	"patchbay/internal/board"
+	"patchbay/internal/control"
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
 )
+
+// toolOperations are about tools, and the servers they come from.
+func (s *Server) toolOperations() {
+	s.mux.HandleFunc("GET /api/v1/tools", s.guarded(s.tools))
+	s.mux.HandleFunc("POST /api/v1/tools/{name}/call", s.guarded(s.call))
+	s.mux.HandleFunc("GET /api/v1/upstreams", s.guarded(s.upstreams))
+}
 
 // The states of a [Tool].
 const (
@@ -60,7 +68,7 @@ func (s *Server) names(ctx context.Context) (map[string]string, error) {
 
 // person finds whom a request names. Only admins name others. If it is false,
 // the caller has been told why.
-func (s *Server) person(w http.ResponseWriter, r *http.Request, c caller, name string) (store.Person, bool) {
+func (s *Server) person(w http.ResponseWriter, r *http.Request, c control.Caller, name string) (store.Person, bool) {
 	p, err := s.Board.Store.People.ByName(r.Context(), name)
 	switch {
 	case err != nil && !errors.Is(err, store.ErrNotFound):
@@ -77,7 +85,7 @@ func (s *Server) person(w http.ResponseWriter, r *http.Request, c caller, name s
 
 // about lists whom a request is about: whom it names, or who calls. The key of
 // this machine is about everybody if nobody is named.
-func (s *Server) about(w http.ResponseWriter, r *http.Request, c caller, name string) ([]store.Person, bool) {
+func (s *Server) about(w http.ResponseWriter, r *http.Request, c control.Caller, name string) ([]store.Person, bool) {
 	if name != "" {
 		p, ok := s.person(w, r, c, name)
 		return []store.Person{p}, ok
@@ -99,7 +107,7 @@ func (s *Server) about(w http.ResponseWriter, r *http.Request, c caller, name st
 
 // tools lists what is offered to a person, or to everybody. With ?name= it is
 // the tools of that name, and with that or ?schemas=true their schemas too.
-func (s *Server) tools(w http.ResponseWriter, r *http.Request, c caller) {
+func (s *Server) tools(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	query := r.URL.Query()
 	people, ok := s.about(w, r, c, query.Get("user"))
 	if !ok {
@@ -186,7 +194,7 @@ const (
 )
 
 // call calls a tool and streams how it goes, a JSON object a line.
-func (s *Server) call(w http.ResponseWriter, r *http.Request, c caller) {
+func (s *Server) call(w http.ResponseWriter, r *http.Request, c control.Caller) {
 	q, ok := readToolCall(w, r)
 	if !ok {
 		return
@@ -219,7 +227,7 @@ func readToolCall(w http.ResponseWriter, r *http.Request) (q ToolCall, ok bool) 
 }
 
 // access is what a caller may do with somebody's tools.
-func access(r *http.Request, c caller, person string) board.Access {
+func access(r *http.Request, c control.Caller, person string) board.Access {
 	return board.Access{Rules: c.Rules, Caller: tool.Caller{
 		Person: person, Key: c.Key, Only: c.Only, Door: "cli", Program: r.UserAgent(), Lang: string(lang(r)),
 	}}

@@ -2,90 +2,12 @@ package api
 
 import (
 	"net/http"
-	"time"
 
-	"patchbay/internal/store"
-	"patchbay/internal/talk"
+	"patchbay/internal/control"
 )
 
-// The states of an upstream in [UpstreamHealth].
-const (
-	UpstreamConnecting = "connecting"
-	UpstreamReady      = "ready"
-	UpstreamWaiting    = "waiting"   // the next try may well succeed
-	UpstreamFailed     = "failed"    // somebody has to do something; it is tried again nevertheless
-	UpstreamElsewhere  = "elsewhere" // another instance holds the connection
-)
-
-// UpstreamHealth is how the connection of an upstream is, for its owner.
-type UpstreamHealth struct {
-	// Where its far side is: an address without its query, or a command without
-	// its arguments; empty if it connects to us.
-	Where string `json:"where,omitempty"`
-	// State is one of the Upstream… of this package; empty: not known here.
-	State string    `json:"state,omitempty"`
-	Since time.Time `json:"since,omitzero"`
-	// Tools counts the tools that are offered, Hidden those that the settings leave
-	// out, Skipped those that cannot be used; Cut says that there are more than
-	// are taken over.
-	Tools   int  `json:"tools"`
-	Hidden  int  `json:"hidden,omitempty"`
-	Skipped int  `json:"skipped,omitempty"`
-	Cut     bool `json:"cut,omitempty"`
-	// Server is what it calls itself.
-	Server        string    `json:"server,omitempty"`
-	ServerVersion string    `json:"server_version,omitempty"`
-	Protocol      string    `json:"protocol,omitempty"`
-	Transport     string    `json:"transport,omitempty"`
-	NextTry       time.Time `json:"next_try,omitzero"`
-	// Trouble is what went wrong last. Cause and Stderr, which say more about this
-	// machine and its network, are for admins alone.
-	Trouble talk.Say `json:"-"`
-	Cause   string   `json:"cause,omitempty"`
-	Stderr  []string `json:"stderr,omitempty"`
-	// Nodes are the nodes as which devices have joined, if it is a gateway.
-	Nodes []ShimNode `json:"nodes,omitempty"`
-}
-
-// ShimNode is a node at somebody's gateway.
-type ShimNode struct {
-	// Device is the id of the device's outlet; empty if the node stands for all.
-	Device string `json:"device,omitempty"`
-	Name   string `json:"name"`
-	// Node is its id at the gateway.
-	Node string `json:"node,omitempty"`
-	// State is one of the Upstream… of this package, NodePairing or NodeApproval.
-	State string    `json:"state"`
-	Since time.Time `json:"since,omitzero"`
-	// Tools counts those that it publishes, Taken those of them that the gateway has
-	// taken, and Cut those that are too many for it.
-	Tools   int       `json:"tools"`
-	Taken   int       `json:"taken"`
-	Cut     int       `json:"cut,omitempty"`
-	NextTry time.Time `json:"next_try,omitzero"`
-	// Told is what is wrong and what to do; Command is what the gateway's owner has to
-	// run for that.
-	Told    talk.Say `json:"-"`
-	Trouble string   `json:"trouble,omitempty"`
-	Command string   `json:"command,omitempty"`
-}
-
-// The states that only a [ShimNode] has: the gateway's owner has something to do.
-const (
-	NodePairing  = "pairing"  // to let it in
-	NodeApproval = "approval" // to approve what it can do
-)
-
-// Upstream is an upstream as /api/v1/upstreams lists it.
-type Upstream struct {
-	store.Upstream
-	OwnerName string `json:"owner_name,omitempty"`
-	UpstreamHealth
-	Trouble string `json:"trouble,omitempty"`
-}
-
-func (s *Server) upstreams(w http.ResponseWriter, r *http.Request, c caller) {
-	rows, err := s.Board.Store.Upstreams.ByOwner(r.Context(), c.owner())
+func (s *Server) upstreams(w http.ResponseWriter, r *http.Request, c control.Caller) {
+	rows, err := s.Board.Store.Upstreams.ByOwner(r.Context(), c.Owner())
 	if err != nil {
 		s.broken(w, r, err)
 		return
@@ -95,7 +17,7 @@ func (s *Server) upstreams(w http.ResponseWriter, r *http.Request, c caller) {
 		s.broken(w, r, err)
 		return
 	}
-	out := make([]Upstream, len(rows))
+	out := make([]control.Upstream, len(rows))
 	for i, u := range rows {
 		h := s.Upstream(u)
 		if !c.Admin {
@@ -104,7 +26,7 @@ func (s *Server) upstreams(w http.ResponseWriter, r *http.Request, c caller) {
 		for j := range h.Nodes {
 			h.Nodes[j].Trouble = h.Nodes[j].Told.In(lang(r))
 		}
-		out[i] = Upstream{Upstream: u, OwnerName: people[u.Owner], UpstreamHealth: h, Trouble: h.Trouble.In(lang(r))}
+		out[i] = control.Upstream{Upstream: u, OwnerName: people[u.Owner], UpstreamHealth: h, Trouble: h.Trouble.In(lang(r))}
 	}
 	reply(w, map[string]any{"upstreams": out})
 }

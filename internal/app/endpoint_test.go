@@ -19,10 +19,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"patchbay/internal/account"
-	"patchbay/internal/api"
 	"patchbay/internal/board"
 	"patchbay/internal/board/boardtest"
 	"patchbay/internal/bus/bustest"
+	"patchbay/internal/control"
 	"patchbay/internal/observe"
 	"patchbay/internal/plug/mcp"
 	"patchbay/internal/plug/mcp/sim"
@@ -214,7 +214,7 @@ func TestEndpoint(t *testing.T) {
 		t.Errorf("the prompts are %+v", books)
 	}
 	health := upstreamHealth(i.base, i.Board, i.servers, mcp.NewClouds(mcp.CloudOptions{}), nil)
-	if h := health(u); h.State != api.UpstreamReady || h.Tools != 3 || h.Transport != upstream.WebSocket || h.Where != "" {
+	if h := health(u); h.State != control.UpstreamReady || h.Tools != 3 || h.Transport != upstream.WebSocket || h.Where != "" {
 		t.Errorf("its health is %+v", h)
 	}
 
@@ -304,10 +304,10 @@ func TestEndpointOfTwoInstances(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	health := func(i *instance) api.UpstreamHealth {
+	health := func(i *instance) control.UpstreamHealth {
 		return upstreamHealth(i.base, i.Board, i.servers, mcp.NewClouds(mcp.CloudOptions{}), nil)(u)
 	}
-	if h := health(here); h.State != api.UpstreamWaiting || !strings.Contains(h.Trouble.En, "not connected yet") {
+	if h := health(here); h.State != control.UpstreamWaiting || !strings.Contains(h.Trouble.En, "not connected yet") {
 		t.Errorf("before it connects its health is %+v", h)
 	}
 
@@ -320,10 +320,10 @@ func TestEndpointOfTwoInstances(t *testing.T) {
 	if level, calls := home.Lamp(); level != 7 || calls != 2 {
 		t.Errorf("the lamp is at %d after %d calls", level, calls)
 	}
-	if h := health(here); h.State != api.UpstreamElsewhere || h.Tools != 3 {
+	if h := health(here); h.State != control.UpstreamElsewhere || h.Tools != 3 {
 		t.Errorf("here its health is %+v", h)
 	}
-	if h := health(there); h.State != api.UpstreamReady {
+	if h := health(there); h.State != control.UpstreamReady {
 		t.Errorf("there its health is %+v", h)
 	}
 
@@ -333,7 +333,7 @@ func TestEndpointOfTwoInstances(t *testing.T) {
 		t.Errorf("the older connection was closed with %d", code)
 	}
 	there.await(t, "the tools are those of the other instance", func(v *board.View) bool {
-		return v.Tool("robot_set_lamp") != nil && health(there).State == api.UpstreamElsewhere
+		return v.Tool("robot_set_lamp") != nil && health(there).State == control.UpstreamElsewhere
 	})
 	there.must(t, "robot_set_lamp", `{"room":"hall","level":9}`, "The lamp in hall is at 9.")
 	here.must(t, "robot_set_lamp", `{"room":"hall","level":10}`, "The lamp in hall is at 10.")

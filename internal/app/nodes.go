@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/plug/openclaw/gateway"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/store"
@@ -18,8 +18,8 @@ import (
 
 // nodesOf does for /api/v1, and so for the command line and pages, what OpenClaw's
 // operators do over a connection.
-func nodesOf(b *Base, g *gateway.Gateway) func(context.Context, api.NodeAct) (json.RawMessage, error) {
-	return func(ctx context.Context, a api.NodeAct) (json.RawMessage, error) {
+func nodesOf(b *Base, g *gateway.Gateway) func(context.Context, control.NodeAct) (json.RawMessage, error) {
+	return func(ctx context.Context, a control.NodeAct) (json.RawMessage, error) {
 		n := nodeActs{gateway: g, who: gateway.Operator{Admin: a.Admin, Only: a.Only, Key: a.Key, Rules: a.Rules, Program: a.Program}}
 		var err error
 		if n.who.Person, err = b.actor(ctx, a.Person); err != nil {
@@ -54,15 +54,15 @@ func (n nodeActs) do(ctx context.Context, method string, params any) (json.RawMe
 	return n.gateway.Do(ctx, n.who, method, params)
 }
 
-func (n nodeActs) act(ctx context.Context, a api.NodeAct) (json.RawMessage, error) {
+func (n nodeActs) act(ctx context.Context, a control.NodeAct) (json.RawMessage, error) {
 	switch a.Act {
-	case api.NodeList:
+	case control.NodeList:
 		return n.do(ctx, wire.MethodNodeList, struct{}{})
-	case api.PairList:
+	case control.PairList:
 		return n.pairs(ctx)
-	case api.PairApprove:
+	case control.PairApprove:
 		return n.decide(ctx, a.Request, wire.MethodDeviceApprove, wire.MethodNodeApprove)
-	case api.PairReject:
+	case control.PairReject:
 		return n.decide(ctx, a.Request, wire.MethodDeviceReject, wire.MethodNodeReject)
 	}
 	node, err := n.find(ctx, a.Node)
@@ -73,18 +73,18 @@ func (n nodeActs) act(ctx context.Context, a api.NodeAct) (json.RawMessage, erro
 		NodeID string `json:"nodeId"`
 	}
 	switch a.Act {
-	case api.NodeDescribe:
+	case control.NodeDescribe:
 		return n.do(ctx, wire.MethodNodeDescribe, id{node})
-	case api.NodeRemove:
+	case control.NodeRemove:
 		out, err := n.do(ctx, wire.MethodNodeRemove, id{node})
 		return out, notPaired(err)
-	case api.NodeRename:
+	case control.NodeRename:
 		out, err := n.do(ctx, wire.MethodNodeRename, struct {
 			id
 			Name string `json:"displayName"`
 		}{id{node}, a.Name})
 		return out, notPaired(err)
-	case api.NodeInvoke:
+	case control.NodeInvoke:
 		call := wire.Invoke{NodeID: node, Command: a.Command, Params: a.Params, IdempotencyKey: a.Once}
 		if call.IdempotencyKey == "" {
 			call.IdempotencyKey = uuid.NewString()
@@ -101,7 +101,7 @@ func (n nodeActs) act(ctx context.Context, a api.NodeAct) (json.RawMessage, erro
 // what it is.
 func notPaired(err error) error {
 	if e, ok := errors.AsType[*wire.Error](err); ok && e == wire.UnknownNode {
-		return &api.NodeError{
+		return &control.NodeError{
 			Status:  http.StatusBadRequest,
 			Message: "this is no node that was paired, but something that is plugged in here: a board (patchbay device …), a server of tools (patchbay upstream …), or a part of Patchbay",
 		}
@@ -144,10 +144,10 @@ func (n nodeActs) decide(ctx context.Context, ref, device, node string) (json.Ra
 	}
 	m := all.Find(ref)
 	if len(m) == 0 {
-		return nil, &api.NodeError{Status: http.StatusNotFound, Message: "no pairing request " + ref + " waits; it may have expired, and comes again when the device tries again"}
+		return nil, &control.NodeError{Status: http.StatusNotFound, Message: "no pairing request " + ref + " waits; it may have expired, and comes again when the device tries again"}
 	}
 	if len(m) > 1 {
-		return nil, &api.NodeError{Status: http.StatusConflict, Message: "several pairing requests wait that " + ref + " may mean; give the id of one"}
+		return nil, &control.NodeError{Status: http.StatusConflict, Message: "several pairing requests wait that " + ref + " may mean; give the id of one"}
 	}
 	method := device
 	if m[0].Node {
@@ -209,9 +209,9 @@ func (n nodeActs) find(ctx context.Context, ref string) (id string, err error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return "", &api.NodeError{Status: http.StatusNotFound, Message: fmt.Sprintf("there is no node %q; patchbay node list shows those there are", ref)}
+		return "", &control.NodeError{Status: http.StatusNotFound, Message: fmt.Sprintf("there is no node %q; patchbay node list shows those there are", ref)}
 	}
-	return "", &api.NodeError{Status: http.StatusConflict, Message: fmt.Sprintf("%d nodes may be meant by %q; give the id of one", len(found), ref)}
+	return "", &control.NodeError{Status: http.StatusConflict, Message: fmt.Sprintf("%d nodes may be meant by %q; give the id of one", len(found), ref)}
 }
 
 // nodeError is an error of the gateway as /api/v1 answers it.
@@ -231,5 +231,5 @@ func nodeError(err error) error {
 	case e == wire.UnknownNode || e == wire.UnknownRequest:
 		status = http.StatusNotFound
 	}
-	return &api.NodeError{Status: status, Code: string(e.Code), Message: e.Message, Details: e.Details}
+	return &control.NodeError{Status: status, Code: string(e.Code), Message: e.Message, Details: e.Details}
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"patchbay/internal/account"
-	"patchbay/internal/api"
 	"patchbay/internal/board"
 	"patchbay/internal/bus"
+	"patchbay/internal/control"
 	"patchbay/internal/plug/eyeclaw"
 	agents "patchbay/internal/plug/openclaw/bot"
 	"patchbay/internal/plug/openclaw/gateway"
@@ -101,8 +101,8 @@ func (b *Base) agentOptions(log *slog.Logger) agents.Options {
 }
 
 // botHealth tells how the connection of a bot is.
-func botHealth(cable *eyeclaw.Server, all *agents.Bots) func(store.Bot) api.Health {
-	return func(b store.Bot) api.Health {
+func botHealth(cable *eyeclaw.Server, all *agents.Bots) func(store.Bot) control.Health {
+	return func(b store.Bot) control.Health {
 		if b.Kind == agents.KindName {
 			return agentHealth(all, b.Number)
 		}
@@ -112,12 +112,12 @@ func botHealth(cable *eyeclaw.Server, all *agents.Bots) func(store.Bot) api.Heal
 
 // agentHealth is what the connection to a gateway tells about a bot that an agent
 // answers for. There is none before the first question, nor long after the last.
-func agentHealth(all *agents.Bots, bot int64) api.Health {
+func agentHealth(all *agents.Bots, bot int64) control.Health {
 	s, ok := all.Status(bot)
 	if !ok {
-		return api.Health{}
+		return control.Health{}
 	}
-	h := api.Health{Since: s.Since, LastSeen: s.Heard, Gateway: s.Version, Trouble: s.Trouble, Command: s.Command}
+	h := control.Health{Since: s.Since, LastSeen: s.Heard, Gateway: s.Version, Trouble: s.Trouble, Command: s.Command}
 	if s.Connected {
 		h.Connections = 1
 	}

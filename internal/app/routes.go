@@ -3,13 +3,13 @@ package app
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"patchbay/internal/bus"
+	"patchbay/internal/console"
 	"patchbay/internal/plug/mcp"
 	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/store"
@@ -21,11 +21,11 @@ type doors struct {
 	endpoint, learnFiles                       http.Handler
 	mcp                                        *mcp.Server
 	boards                                     *voiceBoards
-	version                                    string
+	pages                                      *console.Server
 }
 
-// homePattern is the address of the page that tells what there is.
-const homePattern = "GET /{$}"
+// homePattern is the address of the console's first page.
+const homePattern = "/{$}"
 
 // routes is the whole outside surface, but for what [orGateway] adds.
 func routes(d doors) *http.ServeMux {
@@ -56,10 +56,9 @@ func routes(d doors) *http.ServeMux {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]any{"ok": true, "status": "live"})
 	})
-	mux.HandleFunc(homePattern, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		fmt.Fprintf(w, "Patchbay %s is running.\nGlasses ask at /sse/rokid, EyeClaw plugins connect to /cable,\nprograms call tools at /mcp, and learn at /api/mcp.\nVoice boards call home at /xiaozhi/ota/.\nOpenClaw's nodes and operators connect with a WebSocket to any address that is nobody else's.\n", d.version)
-	})
+	for _, path := range d.pages.Paths() {
+		mux.Handle(path, d.pages)
+	}
 	return mux
 }
 

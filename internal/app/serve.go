@@ -21,6 +21,8 @@ import (
 	"patchbay/internal/board"
 	"patchbay/internal/bus"
 	"patchbay/internal/config"
+	"patchbay/internal/console"
+	"patchbay/internal/control"
 	"patchbay/internal/fetch"
 	"patchbay/internal/observe"
 	"patchbay/internal/plug/bots"
@@ -180,25 +182,30 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		return err
 	}
 
-	control, err := api.New(api.Options{
-		Board: hub, Accounts: base.Accounts, Guard: guard, Logger: log, Address: addresses.Of, Version: o.Version,
+	people := control.New(control.Options{
+		Board: hub, Accounts: base.Accounts, Logger: log, Version: o.Version, PublicURL: c.PublicURL,
 		Health:     botHealth(cable, base.Agents),
 		Disconnect: hub.Unplug,
 		Upstream:   upstreamHealth(base, hub, servers, clouds, joined),
 		Listen:     voices.boards.Listen,
 		Nodes:      nodesOf(base, nodes),
 	})
+	door, err := api.New(api.Options{Control: people, Guard: guard, Logger: log, Address: addresses.Of})
 	if err != nil {
 		return err
 	}
 
+	pages := console.New(console.Options{
+		Accounts: base.Accounts, Control: people, Guard: guard, Address: addresses.Of, Lang: talk.Lang(c.Lang), Version: o.Version, Logger: log,
+	})
+
 	var ready atomic.Bool
 	ready.Store(true)
 	mux := routes(doors{
-		lingzhu: glasses, boards: voices, cable: cable, media: http.HandlerFunc(hub.ServeMedia), api: control, mcp: programs,
+		lingzhu: glasses, boards: voices, cable: cable, media: http.HandlerFunc(hub.ServeMedia), api: door, mcp: programs,
 		endpoint:   &endpoint{base: base, servers: servers, refresh: refresh, guard: guard, log: log, address: addresses.Of},
 		learnFiles: newLearnFiles(hub, points, base, guard, log, addresses.Of, c),
-		metrics:    metricsHandler(c, registry, control, addresses), ready: readiness(&ready, base.Store, messages), version: o.Version,
+		metrics:    metricsHandler(c, registry, door, addresses), ready: readiness(&ready, base.Store, messages), pages: pages,
 	})
 	server := &http.Server{
 		Handler:           observe.Requests(log, registry, orGateway(mux, nodes)),
@@ -207,7 +214,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // other people's broken TLS and half requests
 	}
-	url, err := announce(c, listener, control.Key())
+	url, err := announce(c, listener, door.Key())
 	if err != nil {
 		return err
 	}
@@ -229,6 +236,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		closed := make(chan error, 1)
 		go func() { closed <- server.Shutdown(limit) }()
 		programs.Drain()
+		pages.Drain()
 		var speaking sync.WaitGroup
 		speaking.Go(func() { voices.Drain(limit) })
 		defer speaking.Wait()
@@ -298,12 +306,12 @@ func (t tokens) BotByToken(ctx context.Context, token string) (eyeclaw.Bot, erro
 }
 
 // cableHealth is what a plugin's connection tells about a bot.
-func cableHealth(cable *eyeclaw.Server, bot store.Bot) api.Health {
+func cableHealth(cable *eyeclaw.Server, bot store.Bot) control.Health {
 	s, ok := cable.Status(bot.Number)
 	if !ok {
-		return api.Health{}
+		return control.Health{}
 	}
-	h := api.Health{Connections: s.Connections, Since: s.Since, LastSeen: s.LastSeen}
+	h := control.Health{Connections: s.Connections, Since: s.Since, LastSeen: s.LastSeen}
 	if s.LastErrorAt.After(s.LastAnswer) {
 		h.Trouble = s.LastError
 	}

@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"patchbay/internal/api"
 	"patchbay/internal/board"
+	"patchbay/internal/control"
 	"patchbay/internal/plug/openclaw/client"
 	"patchbay/internal/plug/openclaw/shim"
 	"patchbay/internal/plug/xiaozhi"
@@ -180,21 +180,21 @@ func (s *shims) keepLeases(ctx context.Context) {
 }
 
 // health tells how the nodes at a gateway are.
-func (s *shims) health(id string) api.UpstreamHealth {
+func (s *shims) health(id string) control.UpstreamHealth {
 	nodes, mine := s.manager.Status(id)
 	if !mine {
-		return api.UpstreamHealth{State: api.UpstreamElsewhere}
+		return control.UpstreamHealth{State: control.UpstreamElsewhere}
 	}
-	h := api.UpstreamHealth{State: api.UpstreamReady, Server: "OpenClaw"}
+	h := control.UpstreamHealth{State: control.UpstreamReady, Server: "OpenClaw"}
 	for _, n := range nodes {
 		h.Tools += n.Tools
 		h.Cut = h.Cut || n.Cut > 0
 		h.ServerVersion = cmp.Or(h.ServerVersion, n.Gateway)
-		h.Nodes = append(h.Nodes, api.ShimNode{
+		h.Nodes = append(h.Nodes, control.ShimNode{
 			Device: n.Device, Name: n.Name, Node: n.Node, State: string(n.State), Since: n.Since, Tools: n.Tools, Taken: n.Taken, Cut: n.Cut,
 			NextTry: n.NextTry, Told: n.Told, Command: n.Command,
 		})
-		if n.State != shim.Ready && h.State == api.UpstreamReady { // the first that is not
+		if n.State != shim.Ready && h.State == control.UpstreamReady { // the first that is not
 			h.State, h.Since, h.NextTry, h.Trouble = shimState(n.State), n.Since, n.NextTry, n.Told
 		}
 	}
@@ -205,7 +205,7 @@ func (s *shims) health(id string) api.UpstreamHealth {
 func shimState(s shim.State) string {
 	switch s {
 	case shim.Pairing, shim.Approval:
-		return api.UpstreamFailed // somebody has to do something
+		return control.UpstreamFailed // somebody has to do something
 	}
 	return string(s)
 }

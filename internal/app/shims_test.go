@@ -4,10 +4,10 @@ import (
 	"context"
 	"testing"
 
-	"patchbay/internal/api"
 	"patchbay/internal/board"
 	"patchbay/internal/board/boardtest"
 	"patchbay/internal/bus/bustest"
+	"patchbay/internal/control"
 	"patchbay/internal/plug/openclaw/client/clienttest"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/plug/xiaozhi"
@@ -49,7 +49,7 @@ func TestShimMovesOn(t *testing.T) {
 	}
 	holder := -1
 	for n, i := range all {
-		if h := i.joined.health(OutletOf(u)); h.State != api.UpstreamElsewhere {
+		if h := i.joined.health(OutletOf(u)); h.State != control.UpstreamElsewhere {
 			if holder >= 0 {
 				t.Error("both have joined")
 			}
@@ -64,7 +64,7 @@ func TestShimMovesOn(t *testing.T) {
 	if second.Connect.Device.ID != first.Connect.Device.ID {
 		t.Error("another node came back")
 	}
-	if h := all[1-holder].joined.health(OutletOf(u)); h.State == api.UpstreamElsewhere || len(h.Nodes) != 1 || h.Nodes[0].Node != first.Connect.Device.ID {
+	if h := all[1-holder].joined.health(OutletOf(u)); h.State == control.UpstreamElsewhere || len(h.Nodes) != 1 || h.Nodes[0].Node != first.Connect.Device.ID {
 		t.Errorf("its health is %+v", h)
 	}
 	if err := all[0].Store.Upstreams.Remove(t.Context(), u.Number); err != nil {

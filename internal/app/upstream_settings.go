@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"patchbay/internal/account"
-	"patchbay/internal/api"
 	"patchbay/internal/board"
+	"patchbay/internal/control"
 	"patchbay/internal/plug/mcp"
 	"patchbay/internal/plug/mcp/upstream"
 	"patchbay/internal/store"
@@ -182,13 +182,13 @@ func (b *Base) CheckUpstream(ctx context.Context, owner store.Person, slug strin
 }
 
 // upstreamHealth tells how the connection of an upstream is.
-func upstreamHealth(b *Base, hub *board.Board, servers *upstream.Manager, clouds *mcp.Clouds, joined *shims) func(store.Upstream) api.UpstreamHealth {
-	return func(u store.Upstream) api.UpstreamHealth {
-		var h api.UpstreamHealth
+func upstreamHealth(b *Base, hub *board.Board, servers *upstream.Manager, clouds *mcp.Clouds, joined *shims) func(store.Upstream) control.UpstreamHealth {
+	return func(u store.Upstream) control.UpstreamHealth {
+		var h control.UpstreamHealth
 		if s, ok := servers.Status(OutletOf(u)); ok {
 			h = serverHealth(s)
 			if n := offeredElsewhere(hub, u, s); n > 0 {
-				h = api.UpstreamHealth{State: api.UpstreamElsewhere, Tools: n}
+				h = control.UpstreamHealth{State: control.UpstreamElsewhere, Tools: n}
 			}
 		} else if s, ok := clouds.Status(OutletOf(u)); ok {
 			h = cloudHealth(s)
@@ -200,8 +200,8 @@ func upstreamHealth(b *Base, hub *board.Board, servers *upstream.Manager, clouds
 	}
 }
 
-func serverHealth(s upstream.Status) api.UpstreamHealth {
-	h := api.UpstreamHealth{
+func serverHealth(s upstream.Status) control.UpstreamHealth {
+	h := control.UpstreamHealth{
 		State: string(s.State), Since: s.Since, NextTry: s.NextTry, Stderr: s.Stderr,
 		Tools: s.Tools, Hidden: s.Hidden, Skipped: s.Skipped, Cut: s.Cut,
 		Server: s.Server, ServerVersion: s.ServerVersion, Protocol: s.Protocol, Transport: s.Transport,
@@ -212,15 +212,15 @@ func serverHealth(s upstream.Status) api.UpstreamHealth {
 	return h
 }
 
-func cloudHealth(s mcp.CloudStatus) api.UpstreamHealth {
-	h := api.UpstreamHealth{State: api.UpstreamConnecting, Since: s.Since, NextTry: s.NextTry, Trouble: s.Trouble}
+func cloudHealth(s mcp.CloudStatus) control.UpstreamHealth {
+	h := control.UpstreamHealth{State: control.UpstreamConnecting, Since: s.Since, NextTry: s.NextTry, Trouble: s.Trouble}
 	switch {
 	case s.Connected:
-		h.State = api.UpstreamReady
+		h.State = control.UpstreamReady
 	case s.Elsewhere:
-		h.State = api.UpstreamElsewhere
+		h.State = control.UpstreamElsewhere
 	case s.Trouble != talk.Say{}:
-		h.State = api.UpstreamWaiting
+		h.State = control.UpstreamWaiting
 	}
 	return h
 }

@@ -1,32 +1,34 @@
 // Package console is the web pages, for people with a phone or a laptop.
 //
-//	console   what there is at which address, and what holds for all of it
-//	visit     one request: who asks, in which language
-//	door      setting up, signing in and out
-//	assets    the style sheet and the script, embedded
-//	*.templ   what the pages look like; templ makes Go of them
+//	console     puts the pages together
+//	door        setting up, signing in and out
+//	home        the first page
+//	page        what all pages have in common
 //
-// Pages work without a script; with it, parts of them are exchanged where they stand.
-// Nothing is fetched from any other host.
+// and a package for each place that the menu leads to. Pages work without a script, but
+// for what is live; with it, parts of them are exchanged where they stand. Nothing is
+// fetched from any other host.
+//
+// The *_templ.go files are made of the *.templ ones by templ; see AGENTS.md.
 package console
 
 import (
-	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
+	"strings"
 
 	"patchbay/internal/account"
-	"patchbay/internal/board"
-	"patchbay/internal/observe"
+	"patchbay/internal/console/page"
+	"patchbay/internal/control"
 	"patchbay/internal/talk"
 )
 
 // Options make a [Server]. All but Logger are required.
 type Options struct {
 	Accounts *account.Service
-	Board    *board.Board
+	Control  *control.Service
 	Guard    *account.Guard // counts wrong passwords by address
 	Address  func(*http.Request) netip.Addr
 	Lang     talk.Lang // of whoever has not said which
@@ -37,6 +39,8 @@ type Options struct {
 // Server is the pages. It is safe for concurrent use.
 type Server struct {
 	Options
+	house   *page.House
+	routes  []page.Route
 	handler http.Handler
 	hashing chan struct{} // holds who checks a password, each of which takes 64 MiB
 }
@@ -44,69 +48,57 @@ type Server struct {
 // hashingMost bounds how many passwords are checked at a time.
 const hashingMost = 2
 
-// maxForm bounds what a form may have, in bytes.
-const maxForm = 1 << 20
-
 // New makes the pages.
 func New(o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{Options: o, hashing: make(chan struct{}, hashingMost)}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /assets/{name}", serveAsset)
-	mux.HandleFunc("GET /setup", s.open(s.setupPage))
-	mux.HandleFunc("POST /setup", s.open(s.setUp))
-	mux.HandleFunc("GET /signin", s.open(s.signInPage))
-	mux.HandleFunc("POST /signin", s.open(s.signIn))
-	mux.HandleFunc("POST /signout", s.open(s.signOut))
-	mux.HandleFunc("POST /look", s.open(s.look))
-	mux.HandleFunc("GET /{$}", s.closed(s.home))
-	mux.HandleFunc("/", s.open(s.missing))
-	// Forms of other sites may not do anything here with a cookie of ours.
-	s.handler = guarded(http.NewCrossOriginProtection().Handler(mux))
+	s.house = &page.House{
+		Accounts: o.Accounts, Control: o.Control, Address: o.Address, Lang: o.Lang, Version: o.Version, Logger: o.Logger,
+	}
+	s.routes = slices.Concat(
+		s.doorRoutes(),
+		s.homeRoutes(),
+	)
+	s.handler = s.house.Handler(s.routes)
 	return s
 }
 
-// Paths are where the pages are, as [http.ServeMux] names addresses.
-var Paths = []string{"/{$}", "/assets/", "/look", "/setup", "/signin", "/signout"}
+// Routes lists all pages, and what their forms and scripts ask for.
+func (s *Server) Routes() []page.Route { return s.routes }
+
+// Paths are where the pages are, as [http.ServeMux] names addresses: the first page, and
+// every name at the top with all below it. What is nobody's is not among them, so that
+// other doors keep their own answers.
+func (s *Server) Paths() []string {
+	paths := []string{"/{$}", "/assets/"}
+	for _, r := range s.routes {
+		_, path, _ := strings.Cut(r.Pattern, " ")
+		top, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+		if top == "{$}" || slices.Contains(paths, "/"+top) {
+			continue
+		}
+		paths = append(paths, "/"+top, "/"+top+"/")
+	}
+	return paths
+}
+
+// Drain ends what keeps open pages up to date, so that the server can stop.
+func (s *Server) Drain() { s.house.Drain() }
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// policy lets pages have what is ours alone, and no script or style inside them.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-
-// guarded is what holds for all pages.
-func guarded(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Content-Security-Policy", policy)
-		h.Set("Cross-Origin-Opener-Policy", "same-origin")
-		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		h.Set("Permissions-Policy", "camera=(self), microphone=(self), geolocation=()")
-		h.Set("Referrer-Policy", "same-origin")
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Cache-Control", "no-store") // what belongs to somebody
-		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		next.ServeHTTP(w, r)
-	})
-}
-
-// home is the first page.
-func (s *Server) home(v *visit) { v.show(http.StatusOK, homePage(v)) }
-
-// missing is any address that is nothing.
-func (s *Server) missing(v *visit) {
-	v.show(http.StatusNotFound, messagePage(v, sayMissing, sayMissingTold))
-}
-
-// broken tells that something is wrong on our side.
-func (v *visit) broken(err error) {
-	if errors.Is(err, context.Canceled) {
-		return
+// doorRoutes are the pages for who is not signed in.
+func (s *Server) doorRoutes() []page.Route {
+	return []page.Route{
+		{Pattern: "GET /setup", Access: page.Anybody, Serve: s.setupPage},
+		{Pattern: "POST /setup", Access: page.Anybody, Serve: s.setUp},
+		{Pattern: "GET /signin", Access: page.Anybody, Serve: s.signInPage},
+		{Pattern: "POST /signin", Access: page.Anybody, Serve: s.signIn},
+		{Pattern: "POST /signout", Access: page.Anybody, Serve: s.signOut},
+		{Pattern: "POST /look", Access: page.Anybody, Serve: s.look},
+		{Pattern: "GET /confirm", Serve: s.confirmPage},
+		{Pattern: "POST /confirm", Serve: s.confirm},
 	}
-	v.server.Logger.ErrorContext(v.Context(), "console", "path", v.URL.Path, "error", err)
-	v.show(http.StatusInternalServerError, messagePage(v, sayBroken, talk.Say{
-		Zh: sayBrokenTold.Zh + observe.RequestID(v.Context()), En: sayBrokenTold.En + observe.RequestID(v.Context()),
-	}))
 }

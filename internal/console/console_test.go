@@ -14,6 +14,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/board/boardtest"
 	"patchbay/internal/console"
+	"patchbay/internal/control"
 	"patchbay/internal/talk"
 )
 
@@ -36,10 +37,10 @@ func newRig(t *testing.T, empty bool) *rig {
 	}
 	mux := http.NewServeMux()
 	pages := console.New(console.Options{
-		Accounts: b.Accounts, Board: b.Board, Guard: account.NewGuard(5, nil), Lang: talk.English, Version: "test",
+		Accounts: b.Accounts, Control: control.New(control.Options{Board: b.Board, Accounts: b.Accounts}), Guard: account.NewGuard(5, nil), Lang: talk.English, Version: "test",
 		Address: func(*http.Request) netip.Addr { return netip.MustParseAddr("192.0.2.7") },
 	})
-	for _, path := range console.Paths {
+	for _, path := range pages.Paths() {
 		mux.Handle(path, pages)
 	}
 	s := httptest.NewServer(mux)
@@ -241,7 +242,7 @@ func TestAssets(t *testing.T) {
 	r := newRig(t, false)
 	page := r.get("/signin").text
 	found := regexp.MustCompile(`/assets/[^"]+`).FindAllString(page, -1)
-	if len(found) != 3 {
+	if len(found) != 5 {
 		t.Fatalf("%q", found)
 	}
 	var total int64

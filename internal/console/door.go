@@ -3,12 +3,11 @@ package console
 import (
 	"errors"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"patchbay/internal/account"
+	"patchbay/internal/console/page"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // doorForm is what was typed into the form of a door, but for the password, and what
@@ -19,24 +18,24 @@ type doorForm struct {
 }
 
 // setupPage asks for the first account.
-func (s *Server) setupPage(v *visit) {
+func (s *Server) setupPage(v *page.Visit) {
 	code, err := s.Accounts.SetupCode(v.Context())
 	switch {
 	case err != nil:
-		v.broken(err)
+		v.Fail(err)
 	case code == "":
-		v.to("/")
+		v.To("/")
 	default:
-		v.show(http.StatusOK, setupPage(v, doorForm{}))
+		v.Show(http.StatusOK, setupPage(v, doorForm{}))
 	}
 }
 
 // setUp opens the first account, and signs in.
-func (s *Server) setUp(v *visit) {
+func (s *Server) setUp(v *page.Visit) {
 	f := doorForm{Code: strings.TrimSpace(v.FormValue("code")), Name: strings.TrimSpace(v.FormValue("name"))}
 	again := func(status int, wrong string) {
 		f.Wrong = wrong
-		v.show(status, setupPage(v, f))
+		v.Show(status, setupPage(v, f))
 	}
 	if s.blocked(v, again) {
 		return
@@ -45,14 +44,14 @@ func (s *Server) setUp(v *visit) {
 	if !ok {
 		return
 	}
-	p, err := s.Accounts.SetUp(v.Context(), f.Code, f.Name, string(v.lang), v.FormValue("password"))
+	p, err := s.Accounts.SetUp(v.Context(), f.Code, f.Name, string(v.Lang), v.FormValue("password"))
 	release()
 	switch {
 	case errors.Is(err, account.ErrSetUp):
-		v.to("/signin")
+		v.To("/signin")
 	case errors.Is(err, account.ErrSetupCode):
 		s.refused(v, "setup")
-		again(http.StatusForbidden, v.say(sayWrongCode))
+		again(http.StatusForbidden, v.Say(sayWrongCode))
 	case err != nil:
 		again(http.StatusUnprocessableEntity, err.Error())
 	default:
@@ -62,20 +61,20 @@ func (s *Server) setUp(v *visit) {
 }
 
 // signInPage asks who it is.
-func (s *Server) signInPage(v *visit) {
-	if v.signedIn() {
-		v.to(ours(v.FormValue("next")))
+func (s *Server) signInPage(v *page.Visit) {
+	if v.SignedIn() {
+		v.To(page.Ours(v.FormValue("next")))
 		return
 	}
-	v.show(http.StatusOK, signInPage(v, doorForm{Next: ours(v.FormValue("next"))}))
+	v.Show(http.StatusOK, signInPage(v, doorForm{Next: page.Ours(v.FormValue("next"))}))
 }
 
 // signIn lets somebody in.
-func (s *Server) signIn(v *visit) {
-	f := doorForm{Name: strings.TrimSpace(v.FormValue("name")), Next: ours(v.FormValue("next"))}
+func (s *Server) signIn(v *page.Visit) {
+	f := doorForm{Name: strings.TrimSpace(v.FormValue("name")), Next: page.Ours(v.FormValue("next"))}
 	again := func(status int, wrong string) {
 		f.Wrong = wrong
-		v.show(status, signInPage(v, f))
+		v.Show(status, signInPage(v, f))
 	}
 	if s.blocked(v, again) {
 		return
@@ -89,77 +88,68 @@ func (s *Server) signIn(v *visit) {
 	switch {
 	case errors.Is(err, account.ErrPassword):
 		s.refused(v, "signin")
-		again(http.StatusForbidden, v.say(sayWrongPassword))
+		again(http.StatusForbidden, v.Say(sayWrongPassword))
 	case err != nil:
-		v.broken(err)
+		v.Fail(err)
 	default:
 		s.Logger.InfoContext(v.Context(), "signed in", "person", p.Name, "address", s.Address(v.Request))
-		v.keep(v.tokenCookie(), token, account.SignInLife)
-		v.to(f.Next)
+		v.Admit(token)
+		v.To(f.Next)
 	}
 }
 
 // enter signs somebody in who needs no password for it.
-func (s *Server) enter(v *visit, p store.Person, next string) {
+func (s *Server) enter(v *page.Visit, p store.Person, next string) {
 	token, err := s.Accounts.Admit(v.Context(), p, s.browser(v))
 	if err != nil {
-		v.broken(err)
+		v.Fail(err)
 		return
 	}
-	v.keep(v.tokenCookie(), token, account.SignInLife)
-	v.to(next)
+	v.Admit(token)
+	v.To(next)
 }
 
-func (s *Server) browser(v *visit) account.Browser {
+func (s *Server) browser(v *page.Visit) account.Browser {
 	return account.Browser{Agent: v.UserAgent(), Address: s.Address(v.Request).String()}
 }
 
 // signOut ends what the browser is signed in with.
-func (s *Server) signOut(v *visit) {
-	if v.signedIn() {
-		if err := s.Accounts.SignOut(v.Context(), v.who.Person.ID, v.who.ID); err != nil {
-			v.broken(err)
+func (s *Server) signOut(v *page.Visit) {
+	if v.SignedIn() {
+		if err := s.Accounts.SignOut(v.Context(), v.Who.Person.ID, v.Who.ID); err != nil {
+			v.Fail(err)
 			return
 		}
 	}
-	v.keep(v.tokenCookie(), "", 0)
-	v.to("/signin")
+	v.Admit("")
+	v.To("/signin")
 }
 
 // look remembers how pages are to look in this browser.
-func (s *Server) look(v *visit) {
-	switch theme := v.FormValue("theme"); theme {
-	case "light", "dark":
-		v.keep(cookieTheme, theme, lookLife)
-	case "auto":
-		v.keep(cookieTheme, "", 0)
-	}
-	switch lang := talk.Lang(v.FormValue("lang")); lang {
-	case talk.Chinese, talk.English:
-		v.keep(cookieLang, string(lang), lookLife)
-	}
-	v.to(ours(v.FormValue("next")))
+func (s *Server) look(v *page.Visit) {
+	v.Prefer(v.FormValue("lang"), v.FormValue("theme"))
+	v.To(page.Ours(v.FormValue("next")))
 }
 
 // blocked refuses an address that has shown too many wrong passwords.
-func (s *Server) blocked(v *visit, again func(int, string)) bool {
+func (s *Server) blocked(v *page.Visit, again func(int, string)) bool {
 	if !s.Guard.Blocked(s.Address(v.Request)) {
 		return false
 	}
-	v.w.Header().Set("Retry-After", "60")
-	again(http.StatusTooManyRequests, v.say(sayTooManyTries))
+	v.W.Header().Set("Retry-After", "60")
+	again(http.StatusTooManyRequests, v.Say(sayTooManyTries))
 	return true
 }
 
 // refused notes a wrong password or code.
-func (s *Server) refused(v *visit, door string) {
+func (s *Server) refused(v *page.Visit, door string) {
 	s.Guard.Refuse(s.Address(v.Request))
 	s.Logger.WarnContext(v.Context(), "a password was refused", "door", door, "address", s.Address(v.Request))
 }
 
 // hash waits until there is memory to check a password. It is false if the browser
 // went away meanwhile.
-func (s *Server) hash(v *visit) (release func(), ok bool) {
+func (s *Server) hash(v *page.Visit) (release func(), ok bool) {
 	select {
 	case s.hashing <- struct{}{}:
 		return func() { <-s.hashing }, true
@@ -168,13 +158,35 @@ func (s *Server) hash(v *visit) (release func(), ok bool) {
 	}
 }
 
-// ours is where a browser is sent on to: an address of ours, whatever was asked for.
-func ours(next string) string {
-	u, err := url.Parse(next)
-	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(u.Path, "/") || strings.HasPrefix(u.Path, "//") || strings.Contains(next, "\\") {
-		return "/"
-	}
-	return next
+// confirmPage asks for the password once more, before secrets are shown.
+func (s *Server) confirmPage(v *page.Visit) {
+	v.Show(http.StatusOK, confirmPage(v, doorForm{Next: page.Ours(v.FormValue("next"))}))
 }
 
-func escapePath(path string) string { return url.QueryEscape(path) }
+// confirm lets a browser see secrets for a while.
+func (s *Server) confirm(v *page.Visit) {
+	f := doorForm{Next: page.Ours(v.FormValue("next"))}
+	again := func(status int, wrong string) {
+		f.Wrong = wrong
+		v.Show(status, confirmPage(v, f))
+	}
+	if s.blocked(v, again) {
+		return
+	}
+	release, ok := s.hash(v)
+	if !ok {
+		return
+	}
+	token, err := s.Accounts.Confirm(v.Context(), v.Who, v.FormValue("password"))
+	release()
+	switch {
+	case errors.Is(err, account.ErrPassword):
+		s.refused(v, "confirm")
+		again(http.StatusForbidden, v.Say(sayWrongPasswordOnly))
+	case err != nil:
+		v.Fail(err)
+	default:
+		v.Admit(token)
+		v.To(f.Next)
+	}
+}

@@ -3,12 +3,7 @@ package console
 import "patchbay/internal/talk"
 
 var (
-	sayBrand       = talk.Say{Zh: "Patchbay", En: "Patchbay"}
-	saySkip        = talk.Say{Zh: "跳到内容", En: "Skip to the content"}
-	sayMenu        = talk.Say{Zh: "菜单", En: "Menu"}
-	sayHome        = talk.Say{Zh: "首页", En: "Home"}
 	saySignIn      = talk.Say{Zh: "登录", En: "Sign in"}
-	saySignOut     = talk.Say{Zh: "退出", En: "Sign out"}
 	sayName        = talk.Say{Zh: "用户名", En: "Name"}
 	sayPassword    = talk.Say{Zh: "密码", En: "Password"}
 	sayPasswordTip = talk.Say{Zh: "至少 8 个字符。", En: "At least 8 characters."}
@@ -23,15 +18,11 @@ var (
 	sayWrongPassword = talk.Say{Zh: "用户名或密码不对。", En: "The name or the password is wrong."}
 	sayTooManyTries  = talk.Say{Zh: "尝试次数太多，请一分钟后再试。", En: "Too many tries; wait a minute and try again."}
 
-	sayMissing     = talk.Say{Zh: "没有这个页面", En: "There is no such page"}
-	sayMissingTold = talk.Say{Zh: "它可能已被移走，或者地址有误。", En: "It may have gone, or the address is wrong."}
-	sayBroken      = talk.Say{Zh: "我们这边出了问题", En: "Something is wrong on our side"}
-	sayBrokenTold  = talk.Say{Zh: "请稍后再试；日志里有原因，请求编号 ", En: "Try again in a moment; the log tells why, under request "}
-	sayToHome      = talk.Say{Zh: "回到首页", En: "To the first page"}
+	sayWelcome = talk.Say{Zh: "你好，%s", En: "Hello, %s"}
 
-	sayThemeAuto  = talk.Say{Zh: "跟随系统", En: "As the device"}
-	sayThemeLight = talk.Say{Zh: "浅色", En: "Light"}
-	sayThemeDark  = talk.Say{Zh: "深色", En: "Dark"}
-	sayOtherLang  = talk.Say{Zh: "English", En: "中文"}
-	sayWelcome    = talk.Say{Zh: "你好，%s", En: "Hello, %s"}
+	sayConfirm           = talk.Say{Zh: "请再次输入密码", En: "Your password, please"}
+	sayConfirmTold       = talk.Say{Zh: "这里可以看到或更改密钥，所以要确认是你本人。", En: "What follows shows or changes secrets, so it has to be you."}
+	sayGoOn              = talk.Say{Zh: "继续", En: "Go on"}
+	sayBack              = talk.Say{Zh: "返回", En: "Back"}
+	sayWrongPasswordOnly = talk.Say{Zh: "密码不对。", En: "The password is wrong."}
 )

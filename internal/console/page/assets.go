@@ -1,4 +1,4 @@
-package console
+package page
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-//go:embed assets/console.css assets/htmx.min.js assets/mark.svg
+//go:embed assets/*.css assets/*.js assets/mark.svg
 var files embed.FS
 
 // asset is a file that pages need, packed.
@@ -27,7 +27,8 @@ type asset struct {
 var assets, urls = func() (map[string]asset, map[string]string) {
 	all, named := map[string]asset{}, map[string]string{}
 	for name, kind := range map[string]string{
-		"console.css": "text/css; charset=utf-8", "htmx.min.js": "text/javascript; charset=utf-8", "mark.svg": "image/svg+xml",
+		"console.css": "text/css; charset=utf-8", "mark.svg": "image/svg+xml",
+		"htmx.min.js": script, "hx-sse.min.js": script, "console.js": script,
 	} {
 		text, err := files.ReadFile("assets/" + name)
 		if err != nil {
@@ -50,6 +51,8 @@ func assetURL(name string) string { return urls[name] }
 
 // assetLife is how long browsers keep a file, which never changes.
 const assetLife = "public, max-age=31536000, immutable"
+
+const script = "text/javascript; charset=utf-8"
 
 func serveAsset(w http.ResponseWriter, r *http.Request) {
 	a, ok := assets[r.PathValue("name")]

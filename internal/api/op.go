@@ -1,0 +1,155 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"patchbay/internal/control"
+)
+
+// Operation is something that /api/v1 does, for whoever lists or documents them all.
+type Operation struct {
+	Method, Path string // Path has wildcards as [http.ServeMux] knows them
+	Summary      string // what it does, a sentence without its full stop
+	// In and Out are the types of what is given and what is answered. Fields of In
+	// tagged path or query are in the address, the others in the body; nil: nothing.
+	In, Out reflect.Type
+	// Kind is the type of the answer, if it is not JSON.
+	Kind string
+}
+
+// maxBody bounds the body of an operation, in bytes.
+const maxBody = 1 << 20
+
+// operate adds an operation that answers with what f gives.
+func operate[In, Out any](s *Server, pattern, summary string, f func(context.Context, control.Caller, In) (Out, error)) {
+	method, path, _ := strings.Cut(pattern, " ")
+	s.operations = append(s.operations, Operation{
+		Method: method, Path: path, Summary: summary, In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out](),
+	})
+	s.mux.HandleFunc(pattern, s.guarded(func(w http.ResponseWriter, r *http.Request, c control.Caller) {
+		var in In
+		if err := readInput(w, r, &in); err != nil {
+			fail(w, http.StatusBadRequest, err.Error())
+			return
+		}
+		out, err := f(r.Context(), c, in)
+		if err != nil {
+			s.fails(w, r, err)
+			return
+		}
+		reply(w, out)
+	}))
+}
+
+// document adds an operation with a handler of its own. In and out are values of the
+// types of its input and its answer; nil: nothing, or nothing in JSON.
+func (s *Server) document(pattern, summary, kind string, in, out any, handler func(http.ResponseWriter, *http.Request, control.Caller)) {
+	method, path, _ := strings.Cut(pattern, " ")
+	s.operations = append(s.operations, Operation{
+		Method: method, Path: path, Summary: summary, In: reflect.TypeOf(in), Out: reflect.TypeOf(out), Kind: kind,
+	})
+	s.mux.HandleFunc(pattern, s.guarded(handler))
+}
+
+// Operations lists what there is, in the order in which it was added.
+func (s *Server) Operations() []Operation { return s.operations }
+
+// statusOf are the statuses of the reasons why something is not done.
+var statusOf = map[control.Reason]int{
+	control.Invalid: http.StatusBadRequest, control.Refused: http.StatusForbidden, control.Missing: http.StatusNotFound,
+	control.Conflict: http.StatusConflict, control.TooMany: http.StatusTooManyRequests, control.TooLarge: http.StatusRequestEntityTooLarge,
+	control.Away: http.StatusServiceUnavailable, control.Late: http.StatusGatewayTimeout,
+}
+
+// fails answers an error: with its words, or that it is our own fault.
+func (s *Server) fails(w http.ResponseWriter, r *http.Request, err error) {
+	e := control.AsError(err)
+	if e == nil {
+		s.broken(w, r, err)
+		return
+	}
+	if e.Reason == control.TooMany {
+		w.Header().Set("Retry-After", "60")
+	}
+	fail(w, statusOf[e.Reason], e.In(lang(r)))
+}
+
+// readInput fills the fields of *in from the address and the body of a request.
+func readInput(w http.ResponseWriter, r *http.Request, in any) error {
+	v := reflect.ValueOf(in).Elem()
+	if v.Kind() != reflect.Struct {
+		return nil
+	}
+	query := r.URL.Query()
+	body := false
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		var text, name string
+		switch {
+		case f.Tag.Get("path") != "":
+			name = f.Tag.Get("path")
+			text = r.PathValue(name)
+		case f.Tag.Get("query") != "":
+			name = f.Tag.Get("query")
+			text = query.Get(name)
+		default:
+			body = true
+			continue
+		}
+		if text == "" {
+			continue
+		}
+		if err := setText(v.Field(i), text); err != nil {
+			return fmt.Errorf("%s is %q; %w", name, text, err)
+		}
+	}
+	if !body || r.Method == http.MethodGet || r.Method == http.MethodDelete {
+		return nil
+	}
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	d.DisallowUnknownFields()
+	switch err := d.Decode(in); {
+	case errors.Is(err, io.EOF): // nothing is given
+		return nil
+	case err != nil:
+		return fmt.Errorf("the body is not what is wanted: %w", err)
+	}
+	return nil
+}
+
+// setText reads a text of an address into a field.
+func setText(v reflect.Value, text string) error {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Bool:
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return errors.New("it is true or false")
+		}
+		v.SetBool(b)
+	case reflect.Int, reflect.Int64:
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return errors.New("it is a number")
+		}
+		v.SetInt(n)
+	default:
+		u, ok := v.Addr().Interface().(interface{ UnmarshalText([]byte) error })
+		if !ok {
+			panic(fmt.Sprintf("a field of type %s cannot be in an address", v.Type()))
+		}
+		if err := u.UnmarshalText([]byte(text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

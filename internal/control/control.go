@@ -1,0 +1,142 @@
+// Package control is what people do with their installation: see and change their bots,
+// devices, keys, tools and records. The pages of the console and /api/v1 are two ways to
+// it; each function takes who asks, and neither shows nor touches what is another's.
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+
+	"patchbay/internal/account"
+	"patchbay/internal/board"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+// Options make a [Service]. Board, Accounts and Version are required.
+type Options struct {
+	Board    *board.Board
+	Accounts *account.Service
+	Logger   *slog.Logger // nil discards
+	Version  string
+	// PublicURL is where others reach the server; empty if nobody has said so.
+	PublicURL string
+	// Health tells how the connection of a bot is.
+	Health func(store.Bot) Health
+	// Disconnect ends the connections of a bot, which was removed or has another
+	// token now.
+	Disconnect func(bot int64)
+	// Upstream tells how the connection of an upstream is.
+	Upstream func(store.Upstream) UpstreamHealth
+	// Listen writes what a device hears to w, as an Ogg stream, until ctx ends or the
+	// device ends it. Its error is told as it says if it is, or wraps, a *tool.Error.
+	// If it is nil, there is nothing to be listened to.
+	Listen func(ctx context.Context, device int64, w io.Writer) error
+	// Nodes does something about OpenClaw's nodes. Its error is told as it says if it
+	// is, or wraps, a [*NodeError].
+	Nodes func(context.Context, NodeAct) (json.RawMessage, error)
+}
+
+// Service is what people can do. It is safe for concurrent use.
+type Service struct {
+	Options
+}
+
+// New makes a service.
+func New(o Options) *Service {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Service{Options: o}
+}
+
+// Caller is who asks.
+type Caller struct {
+	Person string // an id; empty: the operator of this machine, by the command line
+	// Admin says that everybody's things are the caller's to run.
+	Admin bool
+	Key   string // id of the key that was shown; empty: a browser
+	Only  int64  // the only bot that the key opens; 0: any
+	Rules string // of the key, as kept
+	// Program is by what the caller acts, for the audit trail: "api" or "console".
+	Program string
+	// Lang is the language that the caller is told things in.
+	Lang talk.Lang
+}
+
+// Owner is whose things the caller sees; empty: everybody's.
+func (c Caller) Owner() string {
+	if c.Admin {
+		return ""
+	}
+	return c.Person
+}
+
+// Rules of people: whoever runs the board, by the command line or pages, gets what is
+// for people.
+var PeoplesRules = board.Rules{People: true}.String()
+
+// Reason is the kind of an [Error], by which a door chooses its status.
+type Reason string
+
+// The reasons there are.
+const (
+	Invalid  Reason = "invalid"   // what was given makes no sense; it says what would
+	Refused  Reason = "refused"   // the caller may not do it
+	Missing  Reason = "missing"   // it does not exist, or is another's
+	Conflict Reason = "conflict"  // something else is in the way
+	TooMany  Reason = "too_many"  // it was tried too often
+	TooLarge Reason = "too_large" // more than fits
+	Away     Reason = "away"      // what should do it is not there now
+	Late     Reason = "late"      // what should do it took too long
+)
+
+// Error is why something was not done, in words for whoever wanted it.
+type Error struct {
+	Reason Reason
+	Say    talk.Say
+	Args   []any // of Say
+	Cause  error // for the log; may be nil
+}
+
+// Error implements error, in English.
+func (e *Error) Error() string { return e.Say.In(talk.English, e.Args...) }
+
+// In is the error in a language.
+func (e *Error) In(l talk.Lang) string { return e.Say.In(l, e.Args...) }
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// Fail makes an error.
+func Fail(r Reason, s talk.Say, args ...any) *Error { return &Error{Reason: r, Say: s, Args: args} }
+
+// AsError finds the words for an error, if there are some; otherwise it is our own
+// fault, and nil.
+func AsError(err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return nil
+}
+
+// said are the words of an error that has only English ones: those of the board and the
+// accounts about what was typed.
+func said(r Reason, err error) *Error {
+	text := err.Error()
+	return &Error{Reason: r, Say: talk.Say{Zh: "%s", En: "%s"}, Args: []any{text}, Cause: err}
+}
+
+// names are the people's names by id.
+func (s *Service) names(ctx context.Context) (map[string]string, error) {
+	people, err := s.Board.Store.People.All(ctx)
+	byID := make(map[string]string, len(people))
+	for _, p := range people {
+		byID[p.ID] = p.Name
+	}
+	return byID, err
+}
