@@ -179,6 +179,34 @@ func TestFormat(t *testing.T) {
 	}
 }
 
+// A page that was changed, and its Go was not, is found.
+func TestPages(t *testing.T) {
+	t.Chdir(filepath.Join("..", ".."))
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"a/good.templ": "package a\n\ntempl good() {\n\t<p>good</p>\n}\n", "b/stale.templ": "package b\n\ntempl bad() {\n\t<p>new</p>\n}\n",
+		"b/stale_templ.go": "package b\n",
+	} {
+		path := filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stale, missing := filepath.Join(folder, "b", "stale_templ.go"), filepath.Join(folder, "a", "good_templ.go")
+	if res := checkPages(t.Context(), folder); res.state != failed || res.more != missing+"\n"+stale {
+		t.Errorf("the result is %+v", res)
+	}
+	if res := command(t.Context(), "", nil, "go", "tool", "-modfile=tools/go.mod", "templ", "generate", "-path", folder); res.state != passed {
+		t.Fatalf("%+v", res)
+	}
+	if res := checkPages(t.Context(), folder); res.state != passed {
+		t.Errorf("the result is %+v", res)
+	}
+}
+
 func TestMissingPrograms(t *testing.T) {
 	module(t, map[string]string{"test/peers/club/package-lock.json": "{}"})
 	t.Setenv("PATH", t.TempDir())

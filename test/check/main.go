@@ -82,6 +82,7 @@ func check(ctx context.Context, o options, r *report) {
 		r.step(ctx, "govulncheck", checkVulnerabilities)
 	}
 	if o.whole() {
+		r.step(ctx, "pages", func(ctx context.Context) result { return checkPages(ctx, pagesFolder) })
 		r.step(ctx, "static binary", checkBinary)
 	}
 	r.step(ctx, "PostgreSQL", o.need(postgres))

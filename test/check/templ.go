@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// pagesFolder is where templ makes Go of the pages.
+const pagesFolder = "internal/console"
+
+// checkPages makes the Go of all pages in a folder anew, elsewhere, and lists what is not
+// what is here.
+func checkPages(ctx context.Context, pages string) result {
+	folder, err := os.MkdirTemp("", "patchbay-pages-")
+	if err != nil {
+		return result{state: failed, note: err.Error()}
+	}
+	defer os.RemoveAll(folder)
+	elsewhere := func(path string) (string, error) {
+		rel, err := filepath.Rel(pages, path)
+		return filepath.Join(folder, rel), err
+	}
+	var made []string // the files that templ makes, as they are called here
+	err = filepath.WalkDir(pages, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".templ") {
+			return err
+		}
+		made = append(made, strings.TrimSuffix(path, ".templ")+"_templ.go")
+		source, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		copied, err := elsewhere(path)
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Dir(copied), 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(copied, source, 0o644)
+	})
+	if err != nil {
+		return result{state: failed, note: err.Error()}
+	}
+	if res := command(ctx, "", nil, "go", "tool", "-modfile=tools/go.mod", "templ", "generate", "-path", folder); res.state != passed {
+		return res
+	}
+	var stale []string
+	for _, path := range made {
+		here, err := os.ReadFile(path)
+		if err != nil {
+			stale = append(stale, path)
+			continue
+		}
+		copied, err := elsewhere(path)
+		if err != nil {
+			return result{state: failed, note: err.Error()}
+		}
+		if fresh, err := os.ReadFile(copied); err != nil || !bytes.Equal(here, fresh) {
+			stale = append(stale, path)
+		}
+	}
+	if len(stale) > 0 {
+		return result{state: failed, note: "run: go tool -modfile=tools/go.mod templ generate -path " + pages, more: strings.Join(stale, "\n")}
+	}
+	return result{state: passed}
+}
