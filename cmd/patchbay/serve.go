@@ -61,13 +61,13 @@ func (c *serveCmd) greet(ctx context.Context, sh *shell, url string, b *app.Base
 	case sh.json:
 		sh.writeJSON(map[string]any{"url": url, "pid": os.Getpid(), "data": b.Config.Data}, "") //nolint:errcheck // whoever reads it has gone
 	case c.Demo:
-		sh.say(sayDemoServer, url, app.DemoBot, app.DemoKey, quoteWord(b.Config.Data), app.DemoBoard, "ws"+strings.TrimPrefix(url, "http"))
+		sh.say(sayDemoServer, url, app.DemoBot, app.DemoKey, quoteWord(b.Config.Data), app.DemoBoard, "ws"+strings.TrimPrefix(url, "http"), app.DemoPerson, app.DemoPassword)
 	}
 }
 
 var (
 	sayDemoServer = talk.Say{
-		Zh: `Patchbay 演示服务：%[1]s
+		Zh: `Patchbay 演示服务：%[1]s （在浏览器中打开；用户名 %[7]s，密码 %[8]s）
 机器人 1 叫%[2]s，会重复你说的话；密钥是 %[3]s。
 像眼镜一样提问：
 
@@ -90,7 +90,7 @@ curl -N -X POST %[1]s/sse/rokid \
 patchbay device call %[5]s self.audio_speaker.set_volume volume=30 --data %[4]s
 
 OpenClaw 的节点和命令行连到 %[6]s；给它们一个密钥：patchbay key add --name openclaw --scope node --scope operator --data %[4]s`,
-		En: `The demo of Patchbay is at %[1]s
+		En: `The demo of Patchbay is at %[1]s (open it in a browser; name %[7]s, password %[8]s)
 Bot 1 is called %[2]s and says back what it is told; the key is %[3]s.
 Ask as glasses do:
 

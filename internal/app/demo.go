@@ -17,6 +17,8 @@ import (
 // What serve --demo plugs in. The manual's examples use these.
 const (
 	DemoPerson = "demo"
+	// DemoPassword is what the demo's person signs in to the console with.
+	DemoPassword = "patchbay"
 	DemoBot    = "小龙虾"
 	DemoKey    = "test_token"
 	DemoBoard  = "desk"
@@ -48,7 +50,7 @@ func demoConfig(c *config.Config, addr net.Addr) (*config.Config, error) {
 func seedDemo(ctx context.Context, b *Base) error {
 	p, err := b.Store.People.ByName(ctx, DemoPerson)
 	if errors.Is(err, store.ErrNotFound) {
-		p, err = b.Accounts.AddPerson(ctx, DemoPerson, account.RoleAdmin, "zh", "")
+		p, err = b.Accounts.AddPerson(ctx, DemoPerson, account.RoleAdmin, "zh", DemoPassword)
 	}
 	if err != nil {
 		return err

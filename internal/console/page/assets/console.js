@@ -71,4 +71,5 @@
   const appeared = root => root.querySelector?.("[data-focus]")?.focus();
   document.addEventListener("htmx:after:swap", e => appeared(e.target));
   appeared(document);
+  document.querySelector(".menu [aria-current]")?.scrollIntoView({inline: "center", block: "nearest"});
 })();
