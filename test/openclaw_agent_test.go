@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/internal/api"
 	"patchbay/internal/control"
 	"patchbay/internal/plug/openai/openaitest"
 	"patchbay/internal/plug/openclaw/openclawtest"
@@ -226,9 +225,9 @@ func (o *clawAgent) boardUsed(t *testing.T) {
 	if v := o.speaker.Volume(); v != 44 {
 		t.Errorf("the volume is %d: %s", v, out)
 	}
-	var calls []api.Call
+	var calls []control.Call
 	waitUntil(t, "the calls are in the trail", func() bool {
-		var all struct{ Calls []api.Call }
+		var all struct{ Calls []control.Call }
 		must(t, o.boardHouse.ask(ctx, http.MethodGet, "/api/v1/calls", nil, &all))
 		calls = all.Calls
 		return len(calls) == 2

@@ -18,6 +18,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -352,9 +353,12 @@ func TestNobodyIsTold(t *testing.T) {
 	for _, name := range []string{"HTTP_PROXY", "http_proxy", "ALL_PROXY", "HTTPS_PROXY"} {
 		t.Setenv(name, proxy)
 	}
+	var mu sync.Mutex
 	var requests []*http.Request
 	base, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
 		requests = append(requests, r)
+		mu.Unlock()
 		if r.URL.Path == "/first" {
 			http.SetCookie(w, &http.Cookie{Name: "a", Value: "b", Path: "/"})
 			http.Redirect(w, r, "/second", http.StatusFound)
@@ -369,6 +373,8 @@ func TestNobodyIsTold(t *testing.T) {
 	if n := proxied.Load(); n != 0 {
 		t.Errorf("%d connections to the proxy of the environment", n)
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	if len(requests) != 2 {
 		t.Fatalf("%d requests, want 2", len(requests))
 	}

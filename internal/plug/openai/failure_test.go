@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -177,9 +178,9 @@ func TestACutStreamIsNoAnswer(t *testing.T) {
 }
 
 func TestAConnectionThatBreaksAfterTheHeadersIsTriedAgain(t *testing.T) {
-	times := 0
+	var times atomic.Int32
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if times++; times > 1 {
+		if times.Add(1) > 1 {
 			w.Write([]byte(`data: {"choices":[{"delta":{"content":"Hello"}}]}` + "\n\n"))
 			return
 		}
@@ -189,8 +190,8 @@ func TestAConnectionThatBreaksAfterTheHeadersIsTriedAgain(t *testing.T) {
 	}))
 	defer s.Close()
 	b := plug(t, s.URL, nil)
-	if got := b.mustAsk(t, question("hi")).text(); got != "Hello" || times != 2 {
-		t.Errorf("got %q after %d requests", got, times)
+	if got := b.mustAsk(t, question("hi")).text(); got != "Hello" || times.Load() != 2 {
+		t.Errorf("got %q after %d requests", got, times.Load())
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -213,9 +214,9 @@ func TestGuessingKeys(t *testing.T) {
 
 func TestRealBodies(t *testing.T) {
 	d := newDoor(t, options{})
-	var got *talk.Turn
+	var last atomic.Pointer[talk.Turn]
 	bot := d.Script(t, nil, func(ctx context.Context, turn *talk.Turn, emit talk.Emit) error {
-		got = turn
+		last.Store(turn)
 		return emit(talk.Text("ok"))
 	})
 	key := d.keyFor(t, bot.Number)
@@ -235,12 +236,13 @@ func TestRealBodies(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			h := listen(t, d.send(t, ctx, key, c.body).Body)
-			if h.text != "ok" || got.Text() != c.text {
+			if got := last.Load(); h.text != "ok" || got.Text() != c.text {
 				t.Errorf("heard %q, the bot %q", h.text, got.Text())
 			}
 		})
 	}
 	listen(t, d.send(t, ctx, key, turn(agent, wearer, session, "again", "")).Body)
+	got := last.Load()
 	if got.Person != "lingzhu:"+d.Person.ID+":"+wearer || got.Conversation != session || got.Lang != talk.Chinese || len(got.History) != 2 {
 		t.Errorf("turn %+v", got)
 	}
@@ -403,13 +405,12 @@ func TestPush(t *testing.T) {
 		body map[string]any
 	}
 	got := make(chan pushed, 10)
-	tries := 0
+	var tries atomic.Int32
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/metis/callback/message" {
 			t.Errorf("pushed to %s", r.URL.Path)
 		}
-		tries++
-		if tries == 1 {
+		if tries.Add(1) == 1 {
 			fmt.Fprint(w, `{"code":500,"data":{"success":false}}`)
 			return
 		}

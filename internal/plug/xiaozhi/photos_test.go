@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,8 +20,11 @@ import (
 // A photo comes as boards send it, and its board hears what is seen.
 func TestPhoto(t *testing.T) {
 	photo, _ := snapshot(t)
+	var mu sync.Mutex
 	var got xiaozhi.Photo
 	c := newCamera(t, func(_ context.Context, p xiaozhi.Photo) (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
 		got = p
 		return "一只“猫” & a \"dog\" 🐕", nil
 	}, nil)
@@ -42,11 +46,15 @@ func TestPhoto(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
+			mu.Lock()
 			got = xiaozhi.Photo{}
+			mu.Unlock()
 			said := c.dial(t, d, c.token(d)).chunks(test.body).end().words()
 			if want := (told{true, "一只“猫” & a \"dog\" 🐕", ""}); said != want {
 				t.Errorf("%+v", said)
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			if got.Question != test.question || string(got.JPEG) != photo || got.Session != "session-1" || got.Device.Number != d.Number || got.Device.Owner != c.person {
 				t.Errorf("%d bytes of %d, %q about it, in session %q", len(got.JPEG), len(photo), got.Question, got.Session)
 			}
@@ -167,16 +175,16 @@ func TestNoPhoto(t *testing.T) {
 // The largest photo is one byte shorter than what is too large.
 func TestLargePhoto(t *testing.T) {
 	photo, _ := snapshot(t)
-	size := 0
+	var size atomic.Int64
 	c := newCamera(t, func(_ context.Context, p xiaozhi.Photo) (string, error) {
-		size = len(p.JPEG)
+		size.Store(int64(len(p.JPEG)))
 		return "large", nil
 	}, nil)
 	d := c.board(1)
 	around := len(filePart("") + lastPart)
 	photo += strings.Repeat("x", 5<<20-around-len(photo))
-	if said := c.dial(t, d, c.token(d)).chunks(filePart(photo) + lastPart).end().words(); said.Text != "large" || size != len(photo) {
-		t.Errorf("%+v, %d of %d bytes", said, size, len(photo))
+	if said := c.dial(t, d, c.token(d)).chunks(filePart(photo) + lastPart).end().words(); said.Text != "large" || size.Load() != int64(len(photo)) {
+		t.Errorf("%+v, %d of %d bytes", said, size.Load(), len(photo))
 	}
 	u := c.dial(t, d, c.token(d))
 	if a := u.chunks(filePart(photo+"x") + lastPart).end().answer(); a.status != 413 {

@@ -197,9 +197,12 @@ func stepped(questions ...string) (map[string]chan string, Upstream) {
 
 func TestPlugin_handshakeAndChat(t *testing.T) {
 	c := newCable(t)
+	var mu sync.Mutex
 	var chat Chat
 	_, s, _ := c.run(1, func(_ context.Context, c Chat, piece func(string)) error {
+		mu.Lock()
 		chat = c
+		mu.Unlock()
 		piece("嘿。")
 		piece("")
 		piece("\n\n<&>")
@@ -224,6 +227,8 @@ func TestPlugin_handshakeAndChat(t *testing.T) {
 	s.hears(`{"type":"stream_end","session_id":"t1"}`)
 	s.hears(`{"type":"stream_summary","session_id":"t1","total_content":"嘿。\n\n<&>","total_chunks":2,"content_hash":"` + Hash("嘿。\n\n<&>") + `"}`)
 	want := Chat{Message: "chat", SessionID: "t1", User: "u", Metadata: json.RawMessage(`{"session_id":"t1","openclaw_session_id":"u","x":1}`)}
+	mu.Lock()
+	defer mu.Unlock()
 	if !reflect.DeepEqual(chat, want) {
 		t.Errorf("upstream got %+v", chat)
 	}

@@ -6,15 +6,19 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
 
 func TestWebhook(t *testing.T) {
+	var mu sync.Mutex
 	var got []string
 	var replies []int
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
 		got = append(got, r.Method+" "+r.URL.Path+" "+r.Header.Get("Content-Type")+" "+string(body))
 		if r.URL.Path == "/elsewhere" {
 			t.Error("a redirect was followed")
@@ -39,8 +43,11 @@ func TestWebhook(t *testing.T) {
 		{[]int{302}, 1, "redirects are not followed"},
 		{[]int{307}, 1, "redirects are not followed"},
 	} {
+		mu.Lock()
 		got, replies = nil, c.replies
+		mu.Unlock()
 		err := way(t.Context(), "ada", m)
+		mu.Lock()
 		if len(got) != c.tries || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%v: %d tries, %v", c.replies, len(got), err)
 		}
@@ -49,6 +56,7 @@ func TestWebhook(t *testing.T) {
 				t.Errorf("sent %s", g)
 			}
 		}
+		mu.Unlock()
 	}
 	if server.Client().CheckRedirect != nil {
 		t.Error("the client that was handed over was changed")

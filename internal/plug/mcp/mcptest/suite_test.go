@@ -9,14 +9,18 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
 func TestProxy(t *testing.T) {
 	read := make(chan struct{})
+	var mu sync.Mutex
 	var host, origin, token string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
 		host, origin, token = r.Host, r.Header.Get("Origin"), r.Header.Get("Authorization")
+		mu.Unlock()
 		w.Header().Set("Content-Type", "text/plain") // flushed although it is no event stream
 		_, _ = io.WriteString(w, "first\n")
 		_ = http.NewResponseController(w).Flush()
@@ -46,6 +50,8 @@ func TestProxy(t *testing.T) {
 	if err != nil || first != "first\n" || second != "second\n" {
 		t.Errorf("read %q, %q, %v", first, second, err)
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	if host != "evil.example.com" || origin != "http://evil.example.com" || token != "Bearer secret" {
 		t.Errorf("the server saw host %q, origin %q, authorization %q", host, origin, token)
 	}

@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,15 +19,24 @@ import (
 )
 
 func TestLook(t *testing.T) {
+	var mu sync.Mutex
 	var kept []string
 	o := Options{Keep: func(_ context.Context, _ int64, secret string) error {
+		mu.Lock()
+		defer mu.Unlock()
 		kept = append(kept, secret)
 		return nil
 	}}
+	keeps := func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(kept)
+	}
+	var old atomic.Bool // the gateway does not know the method
 	list := `{"defaultId":"main","agents":[{"id":"main","name":"Main"},{"id":"cook"},{"id":"; rm -rf /"},{}]}`
 	h := newHouse(t, clienttest.Options{Hello: func(h *wire.Hello) { h.Auth.DeviceToken = "own" }}, o, func(s *Settings) { s.Agent = "Cook" })
 	h.gate.Serve(func(p *clienttest.Peer, r wire.Request) {
-		if r.Method != wire.MethodAgentsList || list == "" {
+		if r.Method != wire.MethodAgentsList || old.Load() {
 			p.Fail(r, wire.UnknownMethod(r.Method))
 			return
 		}
@@ -34,23 +46,23 @@ func TestLook(t *testing.T) {
 	if err != nil || s.Version != "2026.9.6" || !s.Agent || strings.Join(s.Agents, " ") != "main cook" || s.Device == "" {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if len(kept) != 2 || !strings.Contains(kept[1], `"token":"own"`) { // the key, and what the gateway gave for it
-		t.Errorf("kept is %q", kept)
+	first := keeps()
+	if len(first) != 2 || !strings.Contains(first[1], `"token":"own"`) { // the key, and what the gateway gave for it
+		t.Errorf("kept is %q", first)
 	}
 	if _, ok := h.bots.Status(1); !ok {
 		t.Error("there is no status")
 	}
 
 	// What was kept is who it is the next time.
-	again, err := h.bots.Build(store.Bot{Number: 2}, Settings{URL: h.gate.URL, Token: clienttest.Token, Agent: "nobody", DeviceIdentity: kept[1]})
+	again, err := h.bots.Build(store.Bot{Number: 2}, Settings{URL: h.gate.URL, Token: clienttest.Token, Agent: "nobody", DeviceIdentity: first[1]})
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept = nil
-	if next, err := again.Look(t.Context()); err != nil || next.Device != s.Device || next.Agent || len(kept) != 0 {
-		t.Errorf("%+v, %v, kept %q", next, err, kept)
+	if next, err := again.Look(t.Context()); err != nil || next.Device != s.Device || next.Agent || len(keeps()) != 2 {
+		t.Errorf("%+v, %v, kept %q", next, err, keeps())
 	}
-	list = ""
+	old.Store(true)
 	if _, err := again.Look(t.Context()); !errors.As(err, new(*wire.Error)) {
 		t.Errorf("%v", err)
 	}
