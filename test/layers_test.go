@@ -26,11 +26,12 @@ var standsOn = map[string][]string{
 
 	"account": {"seal", "store"},
 	"voice":   nil,
+	"backup":  {"seal", "store"},
 	"board":   {"account", "bus", "jsonrpc", "seal", "store", "talk", "tool"}, // and no plug
 	// What people can do, and the two ways to it.
-	"control": {"account", "board", "fetch", "plug/learn", "seal", "store", "talk", "tool"},
-	"api":     {"account", "board", "control", "fetch", "observe", "seal", "store", "talk", "tool"},
-	"console": {"account", "board", "control", "observe", "plug/learn", "qr", "store", "talk", "tool"},
+	"control": {"account", "backup", "board", "fetch", "plug/learn", "seal", "store", "talk", "tool"},
+	"api":     {"account", "backup", "board", "control", "fetch", "observe", "seal", "store", "talk", "tool"},
+	"console": {"account", "backup", "board", "control", "observe", "plug/learn", "qr", "store", "talk", "tool"},
 
 	// A plug knows the board and the vocabulary, and no other plug.
 	"plug/bots":           {"board", "store", "talk", "tool"},
@@ -65,7 +66,7 @@ var standsOn = map[string][]string{
 	"plug/rokid":                 {"account", "board", "fetch", "qr", "store", "talk"},
 
 	// Only app knows everything.
-	"app": append([]string{"account", "api", "board", "console", "control", "plug", "voice"}, ground...),
+	"app": append([]string{"account", "api", "backup", "board", "console", "control", "plug", "voice"}, ground...),
 }
 
 const inside = "patchbay/internal/"

@@ -14,6 +14,7 @@ import (
 	"patchbay/internal/app"
 	"patchbay/internal/board"
 	"patchbay/internal/bus"
+	"patchbay/internal/control"
 	"patchbay/internal/talk"
 )
 
@@ -97,7 +98,7 @@ func askHere(ctx context.Context, b *app.Base, q api.Question, line func(api.Lin
 	if connects(bot) {
 		return fmt.Errorf("%s is asked through a running server, to which it connects; start one with: patchbay serve", bot.Name)
 	}
-	turn, err := api.Turn(bot, q, bot.Owner)
+	turn, err := control.NewTurn(bot, q, control.DoorCommand, bot.Owner)
 	if err != nil {
 		return err
 	}

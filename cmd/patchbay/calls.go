@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/internal/api"
 	"patchbay/internal/app"
+	"patchbay/internal/control"
 	"patchbay/internal/talk"
 )
 
@@ -32,8 +32,8 @@ Examples:
 
 // Run lists the calls.
 func (c *callsCmd) Run(ctx context.Context, sh *shell) error {
-	if c.Limit < 1 || c.Limit > api.CallsMost {
-		return usagef("--limit is %d; choose from 1 to %d", c.Limit, api.CallsMost)
+	if c.Limit < 1 || c.Limit > control.CallsMost {
+		return usagef("--limit is %d; choose from 1 to %d", c.Limit, control.CallsMost)
 	}
 	r, err := c.remote(sh)
 	if err != nil {
@@ -47,7 +47,7 @@ func (c *callsCmd) Run(ctx context.Context, sh *shell) error {
 		return sh.callTable(calls)
 	}
 	return c.with(ctx, sh, func(b *app.Base) error {
-		q := api.CallQuery{Before: time.Now().Add(time.Minute), Limit: c.Limit, Failed: c.Failed}
+		q := control.CallQuery{Before: time.Now().Add(time.Minute), Limit: c.Limit, Failed: c.Failed}
 		if c.User != "" {
 			p, err := person(ctx, b, c.User)
 			if err != nil {
@@ -55,11 +55,11 @@ func (c *callsCmd) Run(ctx context.Context, sh *shell) error {
 			}
 			q.Person = p.ID
 		}
-		calls, err := api.Calls(ctx, b.Store, q)
+		page, err := control.Calls(ctx, b.Store, q)
 		if err != nil {
 			return err
 		}
-		return sh.callTable(calls)
+		return sh.callTable(page.Calls)
 	})
 }
 
@@ -72,7 +72,7 @@ var (
 // causeWidth is how many columns of a cause the table shows.
 const causeWidth = 80
 
-func (sh *shell) callTable(calls []api.Call) error {
+func (sh *shell) callTable(calls []control.Call) error {
 	return sh.result(calls, func() {
 		if len(calls) == 0 {
 			sh.say(sayNoCalls)
@@ -89,7 +89,7 @@ func (sh *shell) callTable(calls []api.Call) error {
 }
 
 // whoCalled is a person, and by what the person called.
-func whoCalled(c api.Call) string {
+func whoCalled(c control.Call) string {
 	who := c.PersonName
 	if who == "" {
 		who = c.Person
@@ -107,7 +107,7 @@ func whoCalled(c api.Call) string {
 }
 
 // causeOf is why a call did not succeed.
-func causeOf(c api.Call) string {
+func causeOf(c control.Call) string {
 	if c.Code == "" {
 		return c.Cause
 	}

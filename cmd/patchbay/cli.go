@@ -121,6 +121,10 @@ type cli struct {
 		Default configDefaultCmd `cmd:"" help:"Print a configuration file that explains every setting."`
 		Doc     configDocCmd     `cmd:"" help:"Print a table of all settings as Markdown."`
 	} `cmd:"" group:"care" help:"Settings."`
+	Backup struct {
+		Create  backupCreateCmd  `cmd:"" help:"Write everything into one file."`
+		Restore backupRestoreCmd `cmd:"" help:"Have the next start restore such a file."`
+	} `cmd:"" group:"care" help:"Backups."`
 	Doctor     doctorCmd     `cmd:"" group:"care" help:"Check everything and say what to do."`
 	Version    versionCmd    `cmd:"" group:"care" help:"Print the version."`
 	Completion completionCmd `cmd:"" group:"care" help:"Print a script that completes commands in your shell."`

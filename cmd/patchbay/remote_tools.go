@@ -69,13 +69,13 @@ func (r *remote) upstreams(ctx context.Context) ([]control.Upstream, error) {
 }
 
 // calls lists the newest calls.
-func (r *remote) calls(ctx context.Context, user string, limit int, failed bool) ([]api.Call, error) {
+func (r *remote) calls(ctx context.Context, user string, limit int, failed bool) ([]control.Call, error) {
 	query := url.Values{"limit": {strconv.Itoa(limit)}, "failed": {strconv.FormatBool(failed)}}
 	if user != "" {
 		query.Set("user", user)
 	}
 	var out struct {
-		Calls []api.Call `json:"calls"`
+		Calls []control.Call `json:"calls"`
 	}
 	err := r.do(ctx, http.MethodGet, "/api/v1/calls?"+query.Encode(), nil, &out)
 	return out.Calls, err

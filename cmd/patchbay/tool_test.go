@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"patchbay/internal/api"
+	"patchbay/internal/control"
 	"patchbay/internal/board"
 )
 
@@ -182,7 +183,7 @@ func TestToolCallIsCalledOff(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, out.String())
 	}
 	d.until("the record", func() bool {
-		var calls []api.Call
+		var calls []control.Call
 		d.json(&calls, "calls")
 		return len(calls) == 1 && calls[0].Code == "cancelled" && calls[0].Outcome == "failed"
 	})
@@ -270,7 +271,7 @@ func TestToolsOfOthers(t *testing.T) {
 		t.Errorf("everybody's tools are %v", count)
 	}
 	d.until("the records", func() bool { // those of tools that only read are written a moment later
-		var mine, everybodys []api.Call
+		var mine, everybodys []control.Call
 		d.json(&mine, key(operator.Key, "calls")...)
 		d.json(&everybodys, key(admin.Key, "calls")...)
 		return len(mine) == 2 && len(everybodys) == 3 && mine[0].PersonName == "bob"
@@ -287,7 +288,7 @@ func TestCalls(t *testing.T) {
 	d.do("", "tool", "call", "lamp_fail")
 	d.do("", "tool", "call", "nothing")
 	d.ok("tool", "call", "lamp_set", "level=3", "--server", s.URL, "--key", key.Key)
-	var calls []api.Call
+	var calls []control.Call
 	d.until("the records", func() bool { // of a refused call it is written a moment later
 		d.json(&calls, "calls")
 		return len(calls) == 3

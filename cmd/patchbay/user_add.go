@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"patchbay/internal/app"
+	"patchbay/internal/control"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -46,6 +47,9 @@ func (c *userAddCmd) Run(ctx context.Context, sh *shell) error {
 	return withBase(ctx, sh, settings, func(b *app.Base) error {
 		p, err := b.Accounts.AddPerson(ctx, c.Name, c.Role, lang, password)
 		if err != nil {
+			return err
+		}
+		if err := noteAct(ctx, b, control.ActPersonAdded, p.Name); err != nil {
 			return err
 		}
 		return sh.result(p, func() {

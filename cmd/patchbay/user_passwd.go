@@ -9,6 +9,7 @@ import (
 	"golang.org/x/term"
 
 	"patchbay/internal/app"
+	"patchbay/internal/control"
 	"patchbay/internal/talk"
 )
 
@@ -44,6 +45,9 @@ func (c *userPasswdCmd) Run(ctx context.Context, sh *shell) error {
 			return err
 		}
 		if err := b.Accounts.SetPassword(ctx, p.ID, password); err != nil {
+			return err
+		}
+		if err := noteAct(ctx, b, control.ActPersonPassword, p.Name); err != nil {
 			return err
 		}
 		return sh.result(p, func() { sh.say(sayPasswordSet, p.Name) })

@@ -86,7 +86,7 @@ func (s *Service) AddPerson(ctx context.Context, name, role, lang, password stri
 	}
 	p := store.Person{ID: newID(), Name: name, Role: role, Lang: lang, Password: hash, Created: s.now()}
 	if err := s.db.People.Add(ctx, p); errors.Is(err, store.ErrExists) {
-		return store.Person{}, fmt.Errorf("there is a person named %q already", name)
+		return store.Person{}, fmt.Errorf("%w: %s", ErrPersonName, name)
 	} else if err != nil {
 		return store.Person{}, err
 	}
@@ -97,7 +97,7 @@ func (s *Service) AddPerson(ctx context.Context, name, role, lang, password stri
 // the one before.
 func (s *Service) SetPassword(ctx context.Context, person, password string) error {
 	if password == "" {
-		return errors.New("a password cannot be empty")
+		return ErrPasswordEmpty
 	}
 	hash, err := hashPassword(password)
 	if err != nil {
@@ -111,15 +111,26 @@ func (s *Service) SetPassword(ctx context.Context, person, password string) erro
 
 // hashPassword hashes with argon2id; the empty password stays empty.
 func hashPassword(password string) (string, error) {
-	switch n := utf8.RuneCountInString(password); {
-	case n == 0:
+	if password == "" {
 		return "", nil
-	case n < 8:
-		return "", errors.New("a password needs at least 8 characters")
-	case len(password) > 1024:
-		return "", errors.New("a password may have 1,024 bytes at most")
+	}
+	if err := CheckPassword(password); err != nil {
+		return "", err
 	}
 	return argon2id.CreateHash(password, argon2id.DefaultParams)
+}
+
+// CheckPassword says what is wrong with a password that somebody has chosen.
+func CheckPassword(password string) error {
+	switch n := utf8.RuneCountInString(password); {
+	case n == 0:
+		return ErrPasswordEmpty
+	case n < 8:
+		return ErrPasswordShort
+	case len(password) > 1024:
+		return ErrPasswordLong
+	}
+	return nil
 }
 
 // CheckName keeps names short and printable, so that they fit in lists, logs
@@ -127,11 +138,11 @@ func hashPassword(password string) (string, error) {
 func CheckName(name string) error {
 	switch {
 	case name == "":
-		return errors.New("a name cannot be empty")
+		return ErrNameEmpty
 	case utf8.RuneCountInString(name) > 60:
-		return errors.New("a name may have 60 characters at most")
+		return ErrNameLong
 	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) || !utf8.ValidString(name):
-		return errors.New("a name cannot have control characters")
+		return ErrNameControl
 	}
 	return nil
 }

@@ -27,6 +27,8 @@ type Options struct {
 	Guard   *account.Guard
 	Logger  *slog.Logger
 	Address func(*http.Request) netip.Addr
+	// Elsewhere is what others do below /api/v1, to be described with the rest.
+	Elsewhere []Operation
 }
 
 // Server is /api/v1. It is safe for concurrent use.
@@ -35,6 +37,7 @@ type Server struct {
 	Options
 	mux        *http.ServeMux
 	operations []Operation
+	openAPI    []byte
 	key        string // of this process; good from this machine only
 }
 
@@ -42,11 +45,14 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	s := &Server{Service: o.Control, Options: o, mux: http.NewServeMux(), key: "pb_local_" + seal.Token(32)}
 	s.houseOperations()
+	s.homeOperations()
 	s.botOperations()
 	s.deviceOperations()
 	s.nodeOperations()
 	s.toolOperations()
 	s.recordOperations()
+	s.keyOperations()
+	s.describe()
 	return s, nil
 }
 

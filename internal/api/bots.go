@@ -2,36 +2,34 @@ package api
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strconv"
 	"time"
 
 	"patchbay/internal/control"
-	"patchbay/internal/fetch"
-	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
 
 // botOperations are about bots.
 func (s *Server) botOperations() {
-	s.mux.HandleFunc("GET /api/v1/bots", s.guarded(s.bots))
-	s.mux.HandleFunc("POST /api/v1/bots/{bot}/disconnect", s.guarded(s.disconnect))
-	s.mux.HandleFunc("POST /api/v1/ask", s.guarded(s.ask))
-}
-
-func (s *Server) bots(w http.ResponseWriter, r *http.Request, c control.Caller) {
-	list, err := s.Board.Store.Bots.ByOwner(r.Context(), c.Owner())
-	if err != nil {
-		s.broken(w, r, err)
-		return
-	}
-	out := make([]control.BotStatus, len(list))
-	for i, b := range list {
-		h := s.Health(b)
-		out[i] = control.BotStatus{Bot: b, Online: s.Board.Reachable(b), Health: h, Trouble: h.Trouble.In(lang(r))}
-	}
-	reply(w, map[string]any{"bots": out})
+	operate(s, "GET /api/v1/bots", "List the bots, and how they are", s.Bots)
+	operate(s, "POST /api/v1/bots", "Add a bot", s.AddBot)
+	operate(s, "GET /api/v1/bots/{bot}", "Tell all about a bot but its secrets", s.Bot)
+	operate(s, "PATCH /api/v1/bots/{bot}", "Change the name, the description and the settings of a bot", s.ChangeBot)
+	operate(s, "DELETE /api/v1/bots/{bot}", "Remove a bot, with its bindings, conversations and keys", s.RemoveBot)
+	operate(s, "GET /api/v1/bot-kinds", "List the kinds of bots, and what can be set about them", s.BotKinds)
+	operate(s, "POST /api/v1/bots/{bot}/rotate", "Give a bot that connects another token", s.RotateBot)
+	operate(s, "POST /api/v1/bots/{bot}/test", "Put a question to a bot, and tell how it went", s.TestBot)
+	operate(s, "POST /api/v1/bots/{bot}/invite", "Make an invitation to bind glasses to a bot", s.InviteWearer)
+	operate(s, "GET /api/v1/bots/{bot}/invite/{invitation}", "Tell whether an invitation was used", s.Invitation)
+	operate(s, "GET /api/v1/bots/{bot}/wearers", "List the wearers of a bot", s.Wearers)
+	operate(s, "DELETE /api/v1/bots/{bot}/wearers/{user}", "Unbind a wearer from a bot", s.Unbind)
+	operate(s, "GET /api/v1/bots/{bot}/keys", "List the keys that open a bot alone", s.BotKeys)
+	operate(s, "POST /api/v1/bots/{bot}/keys", "Make a key for the platform of glasses", s.AddGlassesKey)
+	operate(s, "DELETE /api/v1/bots/{bot}/keys/{key}", "Revoke a key that opens a bot alone", s.RevokeBotKey)
+	operate(s, "GET /api/v1/bots/{bot}/turns", "List the turns of a bot, newest first", s.BotTurns)
+	s.document("POST /api/v1/bots/{bot}/disconnect", "End the connections of a bot", "", nil, control.DisconnectedBot{}, s.disconnect)
+	s.document("POST /api/v1/ask", "Put a question to a bot", "application/x-ndjson", Question{}, Line{}, s.ask)
 }
 
 // disconnect ends a bot's connections. The bot may be gone already, and with it
@@ -45,18 +43,12 @@ func (s *Server) disconnect(w http.ResponseWriter, r *http.Request, c control.Ca
 		fail(w, http.StatusForbidden, "a key with scope admin is needed")
 	default:
 		s.Disconnect(bot)
-		reply(w, map[string]any{"id": bot, "disconnected": true})
+		reply(w, control.DisconnectedBot{ID: bot, Disconnected: true})
 	}
 }
 
 // Question is the body of /api/v1/ask.
-type Question struct {
-	Bot          string `json:"bot"` // number or name
-	Text         string `json:"text"`
-	Image        []byte `json:"image,omitempty"` // base64
-	Conversation string `json:"conversation,omitempty"`
-	Lang         string `json:"lang,omitempty"`
-}
+type Question = control.Question
 
 // Line is one line of the answer of /api/v1/ask: an event, or the end.
 type Line struct {
@@ -77,18 +69,9 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, c control.Caller) {
 		fail(w, http.StatusBadRequest, "the body is not a question in JSON, or is too large")
 		return
 	}
-	bot, err := s.Board.Registry.Find(r.Context(), c.Owner(), q.Bot)
+	turn, err := s.Turn(r.Context(), c, q)
 	if err != nil {
-		fail(w, http.StatusNotFound, "there is no bot "+q.Bot)
-		return
-	}
-	person := c.Person
-	if person == "" {
-		person = bot.Owner // the operator of this machine asks in the owner's place
-	}
-	turn, err := Turn(bot, q, person)
-	if err != nil {
-		fail(w, http.StatusBadRequest, err.Error())
+		s.fails(w, r, err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
@@ -107,29 +90,4 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, c control.Caller) {
 		last.Error, last.Failure = f.Sentence(turn.Lang), f.Error()
 	}
 	lines.Encode(last) //nolint:errcheck // the caller has gone
-}
-
-// Turn makes a turn of a question from the command line.
-func Turn(bot store.Bot, q Question, person string) (*talk.Turn, error) {
-	turn := &talk.Turn{
-		Bot: bot.Number, Door: "cli", Lang: talk.ParseLang(q.Lang, talk.English), Conversation: q.Conversation,
-		Commands: []string{talk.CommandTakePhoto, talk.CommandNavigate, talk.CommandCalendar, talk.CommandLeave},
-	}
-	if q.Conversation != "" {
-		turn.Person = "cli:" + person
-	}
-	if q.Text != "" {
-		turn.Parts = append(turn.Parts, talk.Part{Text: q.Text})
-	}
-	if len(q.Image) > 0 {
-		im, err := fetch.NewImage(q.Image)
-		if err != nil {
-			return nil, errors.New("the picture cannot be read; WebP, JPEG, PNG and GIF can")
-		}
-		turn.Parts = append(turn.Parts, talk.Part{Image: &talk.Image{MIME: im.MIME, Data: im.Data}})
-	}
-	if len(turn.Parts) == 0 {
-		return nil, errors.New("say something, or show a picture")
-	}
-	return turn, nil
 }

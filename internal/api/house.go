@@ -1,18 +1,67 @@
 package api
 
 import (
+	"io"
 	"net/http"
 
+	"patchbay/internal/backup"
 	"patchbay/internal/control"
 )
 
 // houseOperations are about the installation and its people.
 func (s *Server) houseOperations() {
-	s.document("GET /api/v1/status", "Tell which version runs, on which database, and which other instances there are", "", nil, nil, s.status)
+	operate(s, "GET /api/v1/status", "Tell which version runs, on which database, whether it is ready, and which other instances there are", s.Status)
+	operate(s, "GET /api/v1/settings", "Tell the settings of the instance, without secrets", s.Configured)
+
+	operate(s, "GET /api/v1/me", "Tell whose key this is", s.Me)
+	operate(s, "PATCH /api/v1/me", "Change your name, language or time zone", s.ChangeMe)
+	operate(s, "POST /api/v1/me/password", "Change your password, and sign out all browsers", s.ChangePassword)
+	operate(s, "GET /api/v1/signins", "List the browsers in which you are signed in", s.SignIns)
+	operate(s, "DELETE /api/v1/signins", "Sign out all browsers", s.EndSignIns)
+	operate(s, "DELETE /api/v1/signins/{signin}", "Sign out a browser", s.EndSignIn)
+
+	operate(s, "GET /api/v1/people", "List who has an account", s.People)
+	operate(s, "POST /api/v1/people", "Open an account", s.AddPerson)
+	operate(s, "GET /api/v1/people/{person}", "Tell about a person", s.Member)
+	operate(s, "PATCH /api/v1/people/{person}", "Change the role of a person", s.ChangePerson)
+	operate(s, "POST /api/v1/people/{person}/password", "Give a person another password, and sign them out everywhere", s.SetPersonPassword)
+	operate(s, "DELETE /api/v1/people/{person}", "Remove a person with everything that is theirs; the query has their name again", s.RemovePerson)
+	operate(s, "GET /api/v1/acts", "List what those did who run the installation", s.Acts)
+
+	s.document("GET /api/v1/backup", "Download a backup of everything", backupKind, nil, nil, s.backup)
+	operate(s, "GET /api/v1/restore", "Tell which backup the next start restores", s.Restoring)
+	s.document("POST /api/v1/restore", "Check a backup, which is the body, and have the next start restore it", "", nil, control.Restoring{}, s.restore).Takes = backupKind
+	operate(s, "DELETE /api/v1/restore", "Forget the backup that the next start would restore", s.CancelRestore)
 }
 
-func (s *Server) status(w http.ResponseWriter, _ *http.Request, _ control.Caller) {
-	reply(w, map[string]any{
-		"version": s.Version, "database": s.Board.Store.Dialect(), "instance": s.Board.Bus.Instance, "others": s.Board.Bus.Peers(),
+// backupKind is the type of a backup.
+const backupKind = "application/gzip"
+
+// backup sends a backup. If it breaks off in the middle, so does the answer.
+func (s *Server) backup(w http.ResponseWriter, r *http.Request, c control.Caller) {
+	began := false
+	err := s.Backup(r.Context(), c, func(name string) io.Writer {
+		began = true
+		w.Header().Set("Content-Type", backupKind)
+		w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
+		return w
 	})
+	switch {
+	case err == nil:
+	case began:
+		s.Logger.WarnContext(r.Context(), "a backup broke off", "error", err)
+		panic(http.ErrAbortHandler) // whoever downloads must not take it for whole
+	default:
+		s.fails(w, r, control.AboutBackup(err))
+	}
+}
+
+// restore takes a backup.
+func (s *Server) restore(w http.ResponseWriter, r *http.Request, c control.Caller) {
+	out, err := s.Restore(r.Context(), c, http.MaxBytesReader(w, r.Body, backup.MaxSize))
+	if err != nil {
+		s.fails(w, r, err)
+		return
+	}
+	reply(w, out)
 }

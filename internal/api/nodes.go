@@ -21,15 +21,38 @@ const (
 
 // nodeOperations are about OpenClaw's nodes.
 func (s *Server) nodeOperations() {
-	s.mux.HandleFunc("GET /api/v1/nodes", s.guarded(s.onNodes(control.NodeList, nil)))
-	s.mux.HandleFunc("GET /api/v1/nodes/{node}", s.guarded(s.onNodes(control.NodeDescribe, nil)))
-	s.mux.HandleFunc("POST /api/v1/nodes/{node}/invoke", s.guarded(s.onNodes(control.NodeInvoke, readInvoke)))
-	s.mux.HandleFunc("PATCH /api/v1/nodes/{node}", s.guarded(s.onNodes(control.NodeRename, readRename)))
-	s.mux.HandleFunc("DELETE /api/v1/nodes/{node}", s.guarded(s.onNodes(control.NodeRemove, nil)))
-	s.mux.HandleFunc("GET /api/v1/pairs", s.guarded(s.onNodes(control.PairList, nil)))
-	s.mux.HandleFunc("POST /api/v1/pairs/{request}/approve", s.guarded(s.onNodes(control.PairApprove, nil)))
-	s.mux.HandleFunc("POST /api/v1/pairs/{request}/reject", s.guarded(s.onNodes(control.PairReject, nil)))
+	none := struct{}{}
+	for _, o := range []struct {
+		pattern, summary, act string
+		in                    any
+		read                  func([]byte, *control.NodeAct) error
+	}{
+		{"GET /api/v1/nodes", "List nodes", control.NodeList, none, nil},
+		{"GET /api/v1/nodes/{node}", "Describe a node", control.NodeDescribe, nodeRef{}, nil},
+		{"POST /api/v1/nodes/{node}/invoke", "Have a node carry out a command", control.NodeInvoke, NodeCall{}, readInvoke},
+		{"PATCH /api/v1/nodes/{node}", "Rename a node", control.NodeRename, nodeName{}, readRename},
+		{"DELETE /api/v1/nodes/{node}", "Remove a node", control.NodeRemove, nodeRef{}, nil},
+		{"GET /api/v1/pairs", "List who waits to be let in, and what nodes want to do", control.PairList, none, nil},
+		{"POST /api/v1/pairs/{request}/approve", "Approve such a request", control.PairApprove, pairRef{}, nil},
+		{"POST /api/v1/pairs/{request}/reject", "Reject such a request", control.PairReject, pairRef{}, nil},
+	} {
+		s.document(o.pattern, o.summary, "", o.in, json.RawMessage{}, s.onNodes(o.act, o.read))
+	}
 }
+
+// What is in the addresses and bodies of these operations.
+type (
+	nodeRef struct {
+		Node string `path:"node" json:"-"`
+	}
+	nodeName struct {
+		Node string `path:"node" json:"-"`
+		Name string `json:"name"`
+	}
+	pairRef struct {
+		Request string `path:"request" json:"-"`
+	}
+)
 
 // onNodes answers by an act, whose body is read by read, if it has one.
 func (s *Server) onNodes(act string, read func([]byte, *control.NodeAct) error) func(http.ResponseWriter, *http.Request, control.Caller) {
@@ -74,6 +97,7 @@ type NodeFailure struct {
 
 // NodeCall is the body of /api/v1/nodes/{node}/invoke.
 type NodeCall struct {
+	Node    string          `path:"node" json:"-"`
 	Command string          `json:"command"`
 	Params  json.RawMessage `json:"params,omitempty"`
 	Timeout int64           `json:"timeout_ms,omitempty"`
@@ -96,9 +120,7 @@ func readInvoke(body []byte, a *control.NodeAct) error {
 }
 
 func readRename(body []byte, a *control.NodeAct) error {
-	var c struct {
-		Name string `json:"name"`
-	}
+	var c nodeName
 	if err := json.Unmarshal(body, &c); err != nil || c.Name == "" {
 		return errors.New(`the body has to look like {"name":"Desktop"}`)
 	}

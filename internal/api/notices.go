@@ -15,6 +15,10 @@ type NoticeLine struct {
 	Notice *board.Notice `json:"notice,omitempty"`
 }
 
+type noticesOf struct {
+	Device string `query:"device"` // number, name or hardware address of the only one; empty: all
+}
+
 // aliveEvery is how often whoever waits for notices is sent a sign of life, so that
 // proxies, and the server, notice who has gone.
 const aliveEvery = 20 * time.Second

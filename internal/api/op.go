@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"reflect"
 	"strconv"
 	"strings"
@@ -21,8 +22,9 @@ type Operation struct {
 	// In and Out are the types of what is given and what is answered. Fields of In
 	// tagged path or query are in the address, the others in the body; nil: nothing.
 	In, Out reflect.Type
-	// Kind is the type of the answer, if it is not JSON.
-	Kind string
+	// Kind is the type of the answer, if it is not JSON, and Takes that of the body.
+	Kind, Takes string
+	Open        bool // needs no key
 }
 
 // maxBody bounds the body of an operation, in bytes.
@@ -50,13 +52,15 @@ func operate[In, Out any](s *Server, pattern, summary string, f func(context.Con
 }
 
 // document adds an operation with a handler of its own. In and out are values of the
-// types of its input and its answer; nil: nothing, or nothing in JSON.
-func (s *Server) document(pattern, summary, kind string, in, out any, handler func(http.ResponseWriter, *http.Request, control.Caller)) {
+// types of its input and its answer; nil: nothing, or nothing in JSON. What it returns is
+// good until the next operation is added.
+func (s *Server) document(pattern, summary, kind string, in, out any, handler func(http.ResponseWriter, *http.Request, control.Caller)) *Operation {
 	method, path, _ := strings.Cut(pattern, " ")
 	s.operations = append(s.operations, Operation{
 		Method: method, Path: path, Summary: summary, In: reflect.TypeOf(in), Out: reflect.TypeOf(out), Kind: kind,
 	})
 	s.mux.HandleFunc(pattern, s.guarded(handler))
+	return &s.operations[len(s.operations)-1]
 }
 
 // Operations lists what there is, in the order in which it was added.
@@ -88,28 +92,9 @@ func readInput(w http.ResponseWriter, r *http.Request, in any) error {
 	if v.Kind() != reflect.Struct {
 		return nil
 	}
-	query := r.URL.Query()
-	body := false
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
-		var text, name string
-		switch {
-		case f.Tag.Get("path") != "":
-			name = f.Tag.Get("path")
-			text = r.PathValue(name)
-		case f.Tag.Get("query") != "":
-			name = f.Tag.Get("query")
-			text = query.Get(name)
-		default:
-			body = true
-			continue
-		}
-		if text == "" {
-			continue
-		}
-		if err := setText(v.Field(i), text); err != nil {
-			return fmt.Errorf("%s is %q; %w", name, text, err)
-		}
+	body, err := readAddress(r, r.URL.Query(), v)
+	if err != nil {
+		return err
 	}
 	if !body || r.Method == http.MethodGet || r.Method == http.MethodDelete {
 		return nil
@@ -123,6 +108,40 @@ func readInput(w http.ResponseWriter, r *http.Request, in any) error {
 		return fmt.Errorf("the body is not what is wanted: %w", err)
 	}
 	return nil
+}
+
+// readAddress fills the fields of a struct, and of those in it, that are in the address,
+// and says whether there are others.
+func readAddress(r *http.Request, query url.Values, v reflect.Value) (body bool, err error) {
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		var text, name string
+		switch {
+		case f.Tag.Get("path") != "":
+			name = f.Tag.Get("path")
+			text = r.PathValue(name)
+		case f.Tag.Get("query") != "":
+			name = f.Tag.Get("query")
+			text = query.Get(name)
+		case f.Anonymous && f.Type.Kind() == reflect.Struct:
+			more, err := readAddress(r, query, v.Field(i))
+			if err != nil {
+				return false, err
+			}
+			body = body || more
+			continue
+		default:
+			body = body || f.IsExported() && f.Tag.Get("json") != "-"
+			continue
+		}
+		if text == "" {
+			continue
+		}
+		if err := setText(v.Field(i), text); err != nil {
+			return false, fmt.Errorf("%s is %q; %w", name, text, err)
+		}
+	}
+	return body, nil
 }
 
 // setText reads a text of an address into a field.

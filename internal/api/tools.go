@@ -1,14 +1,12 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"time"
 
 	"patchbay/internal/board"
@@ -19,42 +17,23 @@ import (
 
 // toolOperations are about tools, and the servers they come from.
 func (s *Server) toolOperations() {
-	s.mux.HandleFunc("GET /api/v1/tools", s.guarded(s.tools))
-	s.mux.HandleFunc("POST /api/v1/tools/{name}/call", s.guarded(s.call))
-	s.mux.HandleFunc("GET /api/v1/upstreams", s.guarded(s.upstreams))
+	operate(s, "GET /api/v1/tools", "List tools; with name or schemas, also what they take", s.ListTools)
+	s.document("POST /api/v1/tools/{name}/call", "Call a tool, and hear how it goes, an object a line", "application/x-ndjson", ToolCall{}, ToolLine{}, s.call)
+	operate(s, "POST /api/v1/tools/{name}/rule", "Allow or deny a tool, or all that a pattern matches, to programs and bots", s.DecideTool)
+	operate(s, "GET /api/v1/rules", "List what was decided about tools", s.ListToolRules)
+	s.upstreamOperations()
 }
+
+// Tool is a tool as /api/v1/tools lists it.
+type Tool = control.Tool
 
 // The states of a [Tool].
 const (
-	ToolAllowed   = "allowed"
-	ToolDenied    = "denied"    // by its owner, or by the key that asks
-	ToolDangerous = "dangerous" // refused until its owner allows it by name
-	ToolPersonal  = "personal"  // for people; the same
+	ToolAllowed   = control.ToolAllowed
+	ToolDenied    = control.ToolDenied
+	ToolDangerous = control.ToolDangerous
+	ToolPersonal  = control.ToolPersonal
 )
-
-// Tool is a tool as /api/v1/tools lists it.
-type Tool struct {
-	Name        string `json:"name"`
-	Title       string `json:"title,omitempty"`
-	Description string `json:"description"`
-	// Provider and Kind say where it is plugged in; ProviderName is for people.
-	Provider     string `json:"provider"`
-	ProviderName string `json:"provider_name,omitempty"`
-	Kind         string `json:"kind"`
-	// Owner is whose tool it is; empty: everybody's.
-	Owner     string `json:"owner,omitempty"`
-	OwnerName string `json:"owner_name,omitempty"`
-	// State is one of the Tool… of this package.
-	State string `json:"state"`
-	// For is "user" if it is for people: programs and bots get it only if its owner, or
-	// their rules, allow it by name.
-	For string `json:"for,omitempty"`
-	// ReadOnly says that it surely changes nothing.
-	ReadOnly bool `json:"read_only,omitempty"`
-	// Input and Output are its schemas, if they were asked for.
-	Input  json.RawMessage `json:"inputSchema,omitempty"`
-	Output json.RawMessage `json:"outputSchema,omitempty"`
-}
 
 // names are the people's names by id.
 func (s *Server) names(ctx context.Context) (map[string]string, error) {
@@ -105,70 +84,9 @@ func (s *Server) about(w http.ResponseWriter, r *http.Request, c control.Caller,
 	return people, true
 }
 
-// tools lists what is offered to a person, or to everybody. With ?name= it is
-// the tools of that name, and with that or ?schemas=true their schemas too.
-func (s *Server) tools(w http.ResponseWriter, r *http.Request, c control.Caller) {
-	query := r.URL.Query()
-	people, ok := s.about(w, r, c, query.Get("user"))
-	if !ok {
-		return
-	}
-	name, schemas := query.Get("name"), query.Get("schemas") == "true"
-	out := []Tool{}
-	told := map[string]bool{}
-	for _, p := range people {
-		list, err := s.Board.Inventory(p.ID, c.Rules)
-		if err != nil {
-			s.broken(w, r, err)
-			return
-		}
-		for _, l := range list {
-			t := row(l, p, name != "" || schemas)
-			if name != "" && t.Name != name {
-				continue
-			}
-			// What is everybody's is listed once, unless somebody has decided about it.
-			if len(people) > 1 && l.Outlet().Owner == "" {
-				if key := t.Name + " " + t.State; told[key] {
-					continue
-				} else if t.State == unruled(l) {
-					told[key] = true
-				} else {
-					t.Owner, t.OwnerName = p.ID, p.Name
-				}
-			}
-			out = append(out, t)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b Tool) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.OwnerName, b.OwnerName)) })
-	reply(w, map[string]any{"tools": out})
-}
-
-// unruled is the state of a tool about which nobody has decided.
-func unruled(l board.Listing) string {
-	if l.Dangerous {
-		return ToolDangerous
-	}
-	return ToolAllowed
-}
-
-func row(l board.Listing, p store.Person, schemas bool) Tool {
-	at := l.Outlet()
-	t := Tool{
-		Name: l.Name, Title: l.Title, Description: l.Description, Provider: at.ID, ProviderName: at.Title, Kind: at.Kind,
-		State: l.State, For: l.For, ReadOnly: l.OnlyReads(),
-	}
-	if at.Owner != "" {
-		t.Owner, t.OwnerName = p.ID, p.Name
-	}
-	if schemas {
-		t.Input, t.Output = l.Input, l.Output
-	}
-	return t
-}
-
 // ToolCall is the body of /api/v1/tools/{name}/call.
 type ToolCall struct {
+	Name      string          `path:"name" json:"-"`
 	Arguments json.RawMessage `json:"arguments,omitempty"` // an object
 	// User is for whom an admin calls.
 	User string `json:"user,omitempty"`

@@ -1,32 +1,14 @@
 package api
 
-import (
-	"net/http"
-
-	"patchbay/internal/control"
-)
-
-func (s *Server) upstreams(w http.ResponseWriter, r *http.Request, c control.Caller) {
-	rows, err := s.Board.Store.Upstreams.ByOwner(r.Context(), c.Owner())
-	if err != nil {
-		s.broken(w, r, err)
-		return
-	}
-	people, err := s.names(r.Context())
-	if err != nil {
-		s.broken(w, r, err)
-		return
-	}
-	out := make([]control.Upstream, len(rows))
-	for i, u := range rows {
-		h := s.Upstream(u)
-		if !c.Admin {
-			h.Cause, h.Stderr = "", nil
-		}
-		for j := range h.Nodes {
-			h.Nodes[j].Trouble = h.Nodes[j].Told.In(lang(r))
-		}
-		out[i] = control.Upstream{Upstream: u, OwnerName: people[u.Owner], UpstreamHealth: h, Trouble: h.Trouble.In(lang(r))}
-	}
-	reply(w, map[string]any{"upstreams": out})
+// upstreamOperations are about servers whose tools join the board, services that call
+// tools, and gateways that devices join.
+func (s *Server) upstreamOperations() {
+	operate(s, "GET /api/v1/upstreams", "List tool servers, services and gateways, with how their connections are", s.ListUpstreams)
+	operate(s, "POST /api/v1/upstreams", "Add a tool server, a service or a gateway", s.AddUpstream)
+	operate(s, "POST /api/v1/upstreams/check", "Look at a tool server before it is added", s.CheckNewUpstream)
+	operate(s, "GET /api/v1/upstreams/{upstream}", "Show one with its settings, secrets masked", s.ShowUpstream)
+	operate(s, "PATCH /api/v1/upstreams/{upstream}", "Change settings of one; null takes a setting away", s.ChangeUpstream)
+	operate(s, "POST /api/v1/upstreams/{upstream}/check", "Look at a tool server, with changed settings if some are given", s.CheckUpstream)
+	operate(s, "POST /api/v1/upstreams/{upstream}/rotate", "Give one that connects to us a new token", s.RotateUpstream)
+	operate(s, "DELETE /api/v1/upstreams/{upstream}", "Remove one", s.RemoveUpstream)
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	_ "time/tzdata" // people choose time zones, and not every machine has them
 
 	"patchbay/internal/account"
 	"patchbay/internal/board"

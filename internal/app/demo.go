@@ -19,9 +19,9 @@ const (
 	DemoPerson = "demo"
 	// DemoPassword is what the demo's person signs in to the console with.
 	DemoPassword = "patchbay"
-	DemoBot    = "小龙虾"
-	DemoKey    = "test_token"
-	DemoBoard  = "desk"
+	DemoBot      = "小龙虾"
+	DemoKey      = "test_token"
+	DemoBoard    = "desk"
 	// The demo's voice board is the one with these, whoever simulates it.
 	DemoBoardMAC  = "02:00:00:00:de:30"
 	DemoBoardUUID = "5ca1ab1e-0000-4000-8000-00000000de30"

@@ -22,6 +22,7 @@ import (
 	"patchbay/internal/board"
 	"patchbay/internal/board/boardtest"
 	"patchbay/internal/bus/bustest"
+	"patchbay/internal/console"
 	"patchbay/internal/control"
 	"patchbay/internal/observe"
 	"patchbay/internal/plug/mcp"
@@ -39,6 +40,7 @@ type instance struct {
 	base    *Base
 	servers *upstream.Manager
 	joined  *shims
+	clouds  *mcp.Clouds
 	refresh func(context.Context) error
 	url     string
 	log     *lines
@@ -74,6 +76,7 @@ func newInstance(t *testing.T, o boardtest.Options) *instance {
 	t.Cleanup(doors.Close)
 	clouds := newClouds(i.base, doors, i.Board.Bus.Instance, nil)
 	t.Cleanup(clouds.Close)
+	i.clouds = clouds
 	var err error
 	if i.servers, err = newServers(upstream.Options{Plug: plugUpstream(i.Board, log), Logger: log}, i.Board.Bus); err != nil {
 		t.Fatal(err)
@@ -97,7 +100,7 @@ func newInstance(t *testing.T, o boardtest.Options) *instance {
 }
 
 func doorsOf(m *mcp.Server, e http.Handler, nothing http.Handler) doors {
-	return doors{lingzhu: nothing, cable: nothing, media: nothing, api: nothing, metrics: nothing, ready: nothing, endpoint: e, learnFiles: nothing, mcp: m}
+	return doors{lingzhu: nothing, cable: nothing, media: nothing, api: nothing, metrics: nothing, ready: nothing, endpoint: e, learnFiles: nothing, mcp: m, pages: console.New(console.Options{})}
 }
 
 // add adds an upstream that connects to us.

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"patchbay/internal/account"
+	"patchbay/internal/api"
 	"patchbay/internal/board"
 	"patchbay/internal/config"
 	"patchbay/internal/plug/learn"
@@ -60,6 +62,17 @@ func localZone() *time.Location {
 		return time.UTC
 	}
 	return time.Local
+}
+
+// dueOf tells how many reviews Learn has for a person today.
+func dueOf(points *learn.Service) func(context.Context, string) (int, error) {
+	return func(ctx context.Context, person string) (int, error) {
+		q, err := points.Queue(ctx, person, learn.QueueFilter{Limit: 1})
+		if err != nil {
+			return 0, err
+		}
+		return q.Left.Total(), nil
+	}
 }
 
 // modelOn lets Learn ask a person's bots.
@@ -137,6 +150,22 @@ func newLearnFiles(hub *board.Board, s *learn.Service, b *Base, guard *account.G
 	mux.HandleFunc("GET /api/v1/learn/export", f.give)
 	mux.HandleFunc("GET /api/v1/learn/calendar.ics", f.calendar)
 	return mux
+}
+
+// learnOperations describes what learnFiles does.
+func learnOperations() []api.Operation {
+	type importQuery struct {
+		Name    string `query:"name"`
+		Format  string `query:"format"`
+		Deck    string `query:"deck"`
+		DryRun  bool   `query:"dry_run"`
+		SkipBad bool   `query:"skip_bad"`
+	}
+	return []api.Operation{
+		{Method: http.MethodPost, Path: "/api/v1/learn/import", Summary: "Import knowledge points from a file, which is the body, with a key of scope learn", In: reflect.TypeFor[importQuery](), Takes: "application/octet-stream"},
+		{Method: http.MethodGet, Path: "/api/v1/learn/export", Summary: "Write knowledge points to a file, with a key of scope learn", Kind: "application/octet-stream"},
+		{Method: http.MethodGet, Path: "/api/v1/learn/calendar.ics", Summary: "Tell a calendar how much is due on which day, with a key of scope learn", Kind: "text/calendar"},
+	}
 }
 
 // doorFiles is the name of these addresses in logs and in the audit trail.

@@ -58,6 +58,12 @@ func (n nodeActs) act(ctx context.Context, a control.NodeAct) (json.RawMessage, 
 	switch a.Act {
 	case control.NodeList:
 		return n.do(ctx, wire.MethodNodeList, struct{}{})
+	case control.NodePaired:
+		rows, err := n.gateway.Paired(ctx, n.who)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(wire.NodePairs{Paired: rows})
 	case control.PairList:
 		return n.pairs(ctx)
 	case control.PairApprove:
@@ -65,9 +71,12 @@ func (n nodeActs) act(ctx context.Context, a control.NodeAct) (json.RawMessage, 
 	case control.PairReject:
 		return n.decide(ctx, a.Request, wire.MethodDeviceReject, wire.MethodNodeReject)
 	}
-	node, err := n.find(ctx, a.Node)
-	if err != nil {
-		return nil, err
+	node := a.Node
+	if !a.Exact {
+		var err error
+		if node, err = n.find(ctx, node); err != nil {
+			return nil, err
+		}
 	}
 	type id struct {
 		NodeID string `json:"nodeId"`
@@ -77,13 +86,13 @@ func (n nodeActs) act(ctx context.Context, a control.NodeAct) (json.RawMessage, 
 		return n.do(ctx, wire.MethodNodeDescribe, id{node})
 	case control.NodeRemove:
 		out, err := n.do(ctx, wire.MethodNodeRemove, id{node})
-		return out, notPaired(err)
+		return out, notPaired(a, err)
 	case control.NodeRename:
 		out, err := n.do(ctx, wire.MethodNodeRename, struct {
 			id
 			Name string `json:"displayName"`
 		}{id{node}, a.Name})
-		return out, notPaired(err)
+		return out, notPaired(a, err)
 	case control.NodeInvoke:
 		call := wire.Invoke{NodeID: node, Command: a.Command, Params: a.Params, IdempotencyKey: a.Once}
 		if call.IdempotencyKey == "" {
@@ -98,9 +107,9 @@ func (n nodeActs) act(ctx context.Context, a control.NodeAct) (json.RawMessage, 
 }
 
 // notPaired says of a node that was found, but is not known as one that was paired,
-// what it is.
-func notPaired(err error) error {
-	if e, ok := errors.AsType[*wire.Error](err); ok && e == wire.UnknownNode {
+// what it is. One that was not looked for may be anybody's.
+func notPaired(a control.NodeAct, err error) error {
+	if e, ok := errors.AsType[*wire.Error](err); ok && e == wire.UnknownNode && !a.Exact {
 		return &control.NodeError{
 			Status:  http.StatusBadRequest,
 			Message: "this is no node that was paired, but something that is plugged in here: a board (patchbay device …), a server of tools (patchbay upstream …), or a part of Patchbay",
@@ -222,14 +231,14 @@ func nodeError(err error) error {
 	}
 	status := http.StatusBadGateway // the node's
 	switch {
+	case e == wire.UnknownNode || e == wire.UnknownRequest:
+		status = http.StatusNotFound
 	case e.Detail() == wire.DetailNotConnected:
 		status = http.StatusServiceUnavailable
 	case e.Code == wire.InvalidRequest:
 		status = http.StatusBadRequest
 	case e.Code == wire.Forbidden:
 		status = http.StatusForbidden
-	case e == wire.UnknownNode || e == wire.UnknownRequest:
-		status = http.StatusNotFound
 	}
 	return &control.NodeError{Status: status, Code: string(e.Code), Message: e.Message, Details: e.Details}
 }

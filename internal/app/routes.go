@@ -5,14 +5,10 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
-	"sync/atomic"
-	"time"
 
-	"patchbay/internal/bus"
 	"patchbay/internal/console"
 	"patchbay/internal/plug/mcp"
 	"patchbay/internal/plug/xiaozhi"
-	"patchbay/internal/store"
 )
 
 // doors are what answers at the addresses that routes lists.
@@ -79,25 +75,13 @@ func (v *voiceBoards) routes(mux *http.ServeMux) {
 }
 
 // readiness says whether the server can do its work.
-func readiness(ready *atomic.Bool, db *store.DB, messages *bus.Bus) http.Handler {
+func readiness(failing func(context.Context) []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
-		defer cancel()
-		failing := []string{}
-		if !ready.Load() {
-			failing = append(failing, "stopping")
-		}
-		if db.Ping(ctx) != nil {
-			failing = append(failing, "database")
-		}
-		if !messages.IsConnected() {
-			failing = append(failing, "bus")
-		}
-		status := http.StatusOK
-		if len(failing) > 0 {
+		what, status := failing(r.Context()), http.StatusOK
+		if len(what) > 0 {
 			status = http.StatusServiceUnavailable
 		}
-		writeJSON(w, status, map[string]any{"ready": len(failing) == 0, "failing": failing})
+		writeJSON(w, status, map[string]any{"ready": len(what) == 0, "failing": what})
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,7 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/api"
+	"patchbay/internal/backup"
 	"patchbay/internal/board"
 	"patchbay/internal/bus"
 	"patchbay/internal/config"
@@ -31,6 +33,7 @@ import (
 	"patchbay/internal/plug/learn/remind"
 	"patchbay/internal/plug/mcp"
 	"patchbay/internal/plug/mcp/upstream"
+	"patchbay/internal/plug/openclaw/gateway"
 	"patchbay/internal/plug/rokid"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -49,6 +52,9 @@ type Options struct {
 	Logs io.Writer
 	// Ready is told the server's address once it answers. It may be nil.
 	Ready func(url string, b *Base)
+	// Doors is told, before that, what people and their programs come to. It is for tests
+	// that walk through all of it, and may be nil.
+	Doors func(*console.Server, *api.Server)
 }
 
 // Serve runs the server until ctx ends, then drains and stops it.
@@ -69,6 +75,15 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		}
 	}
 
+	if c.Database.URL == "" {
+		kept, err := backup.Swap(c.Data)
+		if err != nil {
+			return fmt.Errorf("put the restored data in place: %w", err)
+		}
+		if kept != "" {
+			log.Warn("a backup was restored", "before", filepath.Join(c.Data, kept))
+		}
+	}
 	base, err := OpenBase(ctx, c, o.Version, log)
 	if err != nil {
 		return err
@@ -182,30 +197,37 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		return err
 	}
 
+	var ready atomic.Bool
+	ready.Store(true)
+	failing := failing(&ready, base, messages)
 	people := control.New(control.Options{
 		Board: hub, Accounts: base.Accounts, Logger: log, Version: o.Version, PublicURL: c.PublicURL,
+		House:      houseOf(base, failing),
 		Health:     botHealth(cable, base.Agents),
 		Disconnect: hub.Unplug,
 		Upstream:   upstreamHealth(base, hub, servers, clouds, joined),
+		Upstreams:  upstreamActs(base, log),
 		Listen:     voices.boards.Listen,
+		Due:        dueOf(points),
 		Nodes:      nodesOf(base, nodes),
+		Keeping:    keeping(c),
+		NodePolicy: control.NodePolicy{Allow: c.Nodes.Allow, Deny: c.Nodes.Deny, Dangerous: gateway.Dangerous},
 	})
-	door, err := api.New(api.Options{Control: people, Guard: guard, Logger: log, Address: addresses.Of})
+	door, err := api.New(api.Options{Control: people, Guard: guard, Logger: log, Address: addresses.Of, Elsewhere: learnOperations()})
 	if err != nil {
 		return err
 	}
 
 	pages := console.New(console.Options{
 		Accounts: base.Accounts, Control: people, Guard: guard, Address: addresses.Of, Lang: talk.Lang(c.Lang), Version: o.Version, Logger: log,
+		Learn: points, LearnFile: int64(c.Learn.ImportSize),
 	})
 
-	var ready atomic.Bool
-	ready.Store(true)
 	mux := routes(doors{
 		lingzhu: glasses, boards: voices, cable: cable, media: http.HandlerFunc(hub.ServeMedia), api: door, mcp: programs,
 		endpoint:   &endpoint{base: base, servers: servers, refresh: refresh, guard: guard, log: log, address: addresses.Of},
 		learnFiles: newLearnFiles(hub, points, base, guard, log, addresses.Of, c),
-		metrics:    metricsHandler(c, registry, door, addresses), ready: readiness(&ready, base.Store, messages), pages: pages,
+		metrics:    metricsHandler(c, registry, door, addresses), ready: readiness(failing), pages: pages,
 	})
 	server := &http.Server{
 		Handler:           observe.Requests(log, registry, orGateway(mux, nodes)),
@@ -226,6 +248,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	running.Go(func() error { return purge(stop, base, points.EmptyTrash, log) })
 	running.Go(func() error { return remind.Run(stop, remindersOf(base, points, glasses, photos.Dial, log)) })
 	running.Go(func() error { return voices.Run(stop) })
+	running.Go(func() error { return people.Count(stop) })
 	running.Go(func() error { return index(stop, points, base.Store, messages.Instance, log) })
 	running.Go(func() error {
 		<-stop.Done()
@@ -249,6 +272,9 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		return nil
 	})
 	log.Info("serving", "url", url, "version", o.Version, "database", base.Store.Dialect(), "instance", messages.Instance)
+	if o.Doors != nil {
+		o.Doors(pages, door)
+	}
 	if o.Ready != nil {
 		o.Ready(url, base)
 	}
@@ -313,7 +339,7 @@ func cableHealth(cable *eyeclaw.Server, bot store.Bot) control.Health {
 	}
 	h := control.Health{Connections: s.Connections, Since: s.Since, LastSeen: s.LastSeen}
 	if s.LastErrorAt.After(s.LastAnswer) {
-		h.Trouble = s.LastError
+		h.Trouble, h.Command = s.LastError, s.Command
 	}
 	return h
 }

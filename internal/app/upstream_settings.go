@@ -45,20 +45,26 @@ type UpstreamSettings interface {
 // ReadUpstream reads the settings of an upstream, secrets readable, into the
 // struct of its kind.
 func (b *Base) ReadUpstream(u store.Upstream) (UpstreamSettings, error) {
-	var s UpstreamSettings
-	switch u.Kind {
-	case UpstreamMCP:
-		s = new(upstream.Settings)
-	case UpstreamDialsIn:
-		s = new(EndpointSettings)
-	case UpstreamCloud:
-		s = new(CloudSettings)
-	case UpstreamShim:
-		s = new(ShimSettings)
-	default:
-		return nil, fmt.Errorf("upstream %s is of kind %q, which this version does not know", u.Slug, u.Kind)
+	s, err := settingsOf(u.Kind)
+	if err != nil {
+		return nil, fmt.Errorf("upstream %s: %w", u.Slug, err)
 	}
 	return s, b.UpstreamSettings(u, s)
+}
+
+// settingsOf makes the struct of a kind's settings.
+func settingsOf(kind string) (UpstreamSettings, error) {
+	switch kind {
+	case UpstreamMCP:
+		return new(upstream.Settings), nil
+	case UpstreamDialsIn:
+		return new(EndpointSettings), nil
+	case UpstreamCloud:
+		return new(CloudSettings), nil
+	case UpstreamShim:
+		return new(ShimSettings), nil
+	}
+	return nil, fmt.Errorf("kind %q is none that this version knows", kind)
 }
 
 // UpstreamWhere is where an upstream's far side is, as it may be shown: an

@@ -13,6 +13,7 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/board"
+	"patchbay/internal/control"
 	"patchbay/internal/plug/mcp"
 	"patchbay/internal/plug/mcp/upstream"
 	"patchbay/internal/plug/openclaw/shim"
@@ -24,14 +25,14 @@ import (
 // The kinds of upstreams.
 const (
 	// UpstreamMCP is an MCP server whose tools join the board.
-	UpstreamMCP = "mcp"
+	UpstreamMCP = control.KindServer
 	// UpstreamDialsIn is a tool server that connects to us.
-	UpstreamDialsIn = "endpoint"
+	UpstreamDialsIn = control.KindDialsIn
 	// UpstreamCloud is a service that we connect to, and that calls our tools.
-	UpstreamCloud = "cloud"
+	UpstreamCloud = control.KindCloud
 	// UpstreamShim is an OpenClaw gateway of somebody's that the owner's devices join
 	// as nodes.
-	UpstreamShim = "shim"
+	UpstreamShim = control.KindShim
 )
 
 // errCommand keeps those who do not run the installation from running programs

@@ -75,6 +75,7 @@ type Board struct {
 	notices  *notices
 	rates    *rates
 	metrics  metrics
+	records  records
 
 	ctx     context.Context // ends when the board must stop at once
 	cancel  context.CancelCauseFunc
@@ -84,6 +85,8 @@ type Board struct {
 	calling sync.WaitGroup
 	// refreshing looks for changed rules until the board is closed.
 	refreshing sync.WaitGroup
+	freshness  sync.Mutex // held by who looks for them
+	onTools    func(context.Context) error
 	closing    sync.Once
 
 	mu       sync.Mutex
@@ -101,6 +104,11 @@ type built struct {
 
 // ErrStopping ends what still runs when the process must stop.
 var ErrStopping = errors.New("the server is stopping")
+
+// ErrStopped is the cause of the context of an asker who wants no more of the answer. The
+// bot is stopped then, also if it is to finish when askers just leave, and what it has
+// said is what it has said.
+var ErrStopped = errors.New("the asker stopped the answer")
 
 // joinWindow is how long after a request the same request again is taken for a
 // repetition by the network, not by the person.
@@ -156,7 +164,7 @@ func New(o Options) (*Board, error) {
 		b.cancel(nil)
 		return nil, fmt.Errorf("tell the bus what is listened to: %w", err)
 	}
-	b.audit = newAudit(o.Folder, o.Logger, o.Store.Calls.Add)
+	b.audit = newAudit(o.Folder, o.Logger, b.keepCalls)
 	return b, nil
 }
 
@@ -263,7 +271,8 @@ func (b *Board) interposed(ctx context.Context, bot store.Bot, turn *talk.Turn) 
 // without an ID is given one, and its History is filled in.
 //
 // It returns nil when the answer is complete, a *[talk.Failure] when it is not,
-// and [talk.ErrHungUp] when ctx ended or emit failed. Whatever it returns, what
+// and [talk.ErrHungUp] when ctx ended or emit failed. How ctx ended matters; see
+// [ErrStopped]. Whatever it returns, what
 // happened has been written down by then.
 //
 // A turn that repeats one that began in the last two seconds joins it and gets

@@ -305,6 +305,45 @@ func TestHangupCancelsWhereTheOwnerWantsThat(t *testing.T) {
 	}
 }
 
+// Whoever stops an answer stops the bot, which would go on if they had just left. What it
+// had said by then is remembered, and nobody is told it later.
+func TestAnAskerStopsTheBot(t *testing.T) {
+	r := boardtest.New(t, boardtest.Options{})
+	cause := make(chan error, 1)
+	bot := r.Script(t, nil, func(ctx context.Context, _ *talk.Turn, emit talk.Emit) error {
+		emit(talk.Text("once upon a time"))
+		<-ctx.Done()
+		cause <- context.Cause(ctx)
+		return ctx.Err()
+	})
+	asking, stop := context.WithCancelCause(ctx)
+	e := newEar()
+	turn := ask(bot, "a story")
+	done := make(chan error, 1)
+	go func() { done <- r.Board.Answer(asking, turn, e.emit) }()
+	<-e.heard
+	stop(board.ErrStopped)
+	if err := <-done; !errors.Is(err, talk.ErrHungUp) {
+		t.Errorf("the asker is told %v", err)
+	}
+	if err := <-cause; !errors.Is(err, board.ErrStopped) {
+		t.Errorf("the bot was stopped because of %v", err)
+	}
+	drain, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	r.Board.Drain(drain)
+	tr, err := r.Store.Traces.ByTurn(ctx, turn.ID)
+	must(t, err)
+	if tr.Outcome != "hung_up" || tr.Cause != board.ErrStopped.Error() {
+		t.Errorf("the trace is %+v", tr)
+	}
+	kept, err := r.Store.Conversations.Last(ctx, bot.Number, turn.Person, turn.Conversation, 5)
+	must(t, err)
+	if len(kept) != 1 || kept[0].Answer != "once upon a time" || kept[0].Unheard {
+		t.Errorf("kept: %+v", kept)
+	}
+}
+
 func TestQueue(t *testing.T) {
 	r := boardtest.New(t, boardtest.Options{})
 	asked, release := make(chan string, 10), make(chan struct{})

@@ -33,8 +33,11 @@ type Outlet struct {
 	Held bool `json:"held,omitempty"`
 }
 
+// DeviceOutlets is how the ids of the outlets begin that devices are plugged into.
+const DeviceOutlets = "board:"
+
 // DeviceOutlet is the id of the outlet that a device is plugged into.
-func DeviceOutlet(number int64) string { return "board:" + strconv.FormatInt(number, 10) }
+func DeviceOutlet(number int64) string { return DeviceOutlets + strconv.FormatInt(number, 10) }
 
 // callTimeout bounds a call of a provider that says nothing else. A tool may ask
 // a person or run a job.

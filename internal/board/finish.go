@@ -24,6 +24,7 @@ func (b *Board) finish(tr store.Trace, e *store.Exchange, heard []store.Exchange
 	if err := b.Store.Traces.Finish(ctx, tr, e); err != nil {
 		b.Logger.Error("a trace is not written yet", "turn", tr.Turn, "bot", tr.Bot, "error", err)
 	}
+	b.records.added()
 	for _, h := range heard {
 		if err := b.Store.Conversations.Heard(ctx, h.Turn); err != nil {
 			b.Logger.Error("a late answer may be told twice", "turn", h.Turn, "error", err)

@@ -3,6 +3,7 @@ package board_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,7 +53,28 @@ func TestInventory(t *testing.T) {
 			t.Errorf("with rules %q there is %q, want %q", c.rules, got, c.want)
 		}
 	}
+	for _, c := range []struct{ outlet, rules, want string }{
+		{"1", "", "burn dangerous, off denied, on allowed, reset_all allowed"},
+		{"1", `{"deny":["lamp_on"],"dangerous":["lamp_b*"]}`, "burn allowed, off denied, on denied, reset_all allowed"},
+		{"2", "", "open allowed"},
+		{"9", "", ""},
+	} {
+		list, err := r.Board.InventoryOf(c.outlet, c.rules)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, l := range list {
+			got = append(got, l.Tool.Name+" "+l.State)
+		}
+		if strings.Join(got, ", ") != c.want {
+			t.Errorf("of outlet %s with rules %q there is %q, want %q", c.outlet, c.rules, got, c.want)
+		}
+	}
 	if _, err := r.Board.Inventory(r.Person.ID, "nonsense"); err == nil {
 		t.Error("rules that cannot be read are taken")
+	}
+	if _, err := r.Board.InventoryOf("1", "nonsense"); err == nil {
+		t.Error("rules that cannot be read are taken for one outlet")
 	}
 }

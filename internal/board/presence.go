@@ -375,6 +375,14 @@ func (b *Board) Online(bot int64) bool {
 	return b.presence.holder(bot) != nil
 }
 
+// Plugs returns a channel that is closed when a connected bot is plugged in or unplugged
+// next, on any instance.
+func (b *Board) Plugs() <-chan struct{} {
+	b.presence.mu.Lock()
+	defer b.presence.mu.Unlock()
+	return b.presence.change
+}
+
 // Reachable says whether a bot could be asked now: it is plugged in, or is of a
 // kind that needs no plugging in.
 func (b *Board) Reachable(bot store.Bot) bool {

@@ -16,14 +16,17 @@ func (b *Board) OnTools(ctx context.Context, f func(context.Context) error) erro
 	if err != nil {
 		return err
 	}
-	if err := b.refresh(ctx, f); err != nil {
+	b.freshness.Lock()
+	b.onTools = f
+	b.freshness.Unlock()
+	if err := b.RefreshTools(ctx); err != nil {
 		return err
 	}
-	b.refreshing.Go(func() { b.keepFresh(version, f) })
+	b.refreshing.Go(func() { b.keepFresh(version) })
 	return nil
 }
 
-func (b *Board) keepFresh(version int64, f func(context.Context) error) {
+func (b *Board) keepFresh(version int64) {
 	tick := time.NewTicker(refreshEvery)
 	defer tick.Stop()
 	for {
@@ -35,7 +38,7 @@ func (b *Board) keepFresh(version int64, f func(context.Context) error) {
 		ctx, cancel := context.WithTimeout(b.ctx, writeLimit)
 		now, err := b.Store.ToolsVersion(ctx)
 		if err == nil && now != version {
-			if err = b.refresh(ctx, f); err == nil {
+			if err = b.RefreshTools(ctx); err == nil {
 				version = now
 			}
 		}
@@ -46,14 +49,19 @@ func (b *Board) keepFresh(version int64, f func(context.Context) error) {
 	}
 }
 
-func (b *Board) refresh(ctx context.Context, f func(context.Context) error) error {
+// RefreshTools takes up what was changed about upstreams and rules. It is done by
+// itself within a second; whoever has changed something need not wait that long. Of
+// several at a time, the last one has read last.
+func (b *Board) RefreshTools(ctx context.Context) error {
+	b.freshness.Lock()
+	defer b.freshness.Unlock()
 	rows, err := b.Store.ToolRules.All(ctx)
 	if err != nil {
 		return err
 	}
 	b.catalog.setRules(ownersRules(rows))
-	if f == nil {
+	if b.onTools == nil {
 		return nil
 	}
-	return f(ctx)
+	return b.onTools(ctx)
 }

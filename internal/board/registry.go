@@ -76,7 +76,7 @@ func (r *Registry) Kinds() []string {
 func (r *Registry) kind(name string) (Kind, error) {
 	k, ok := r.kinds[name]
 	if !ok {
-		return Kind{}, fmt.Errorf("no kind of bot is called %q; there are %s", name, strings.Join(r.Kinds(), ", "))
+		return Kind{}, unfit(fmt.Errorf("no kind of bot is called %q; there are %s", name, strings.Join(r.Kinds(), ", ")))
 	}
 	return k, nil
 }
@@ -87,6 +87,20 @@ func (r *Registry) shape(k Kind) shape {
 		s = append(s, k.Settings)
 	}
 	return s
+}
+
+// Unfit is what is wrong with what was given, in words for whoever gave it. Errors that
+// are none are somebody else's fault.
+type Unfit struct{ error }
+
+// Unwrap gives the cause.
+func (u *Unfit) Unwrap() error { return u.error }
+
+func unfit(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Unfit{err}
 }
 
 // NewBot says what bot is wanted.
@@ -120,9 +134,9 @@ func (r *Registry) Add(ctx context.Context, n NewBot) (b store.Bot, token string
 	b, err = r.db.Bots.Add(ctx, b)
 	switch {
 	case errors.Is(err, store.ErrExists):
-		return b, "", fmt.Errorf("there is a bot named %q already", n.Name)
+		return b, "", unfit(fmt.Errorf("there is a bot named %q already", n.Name))
 	case errors.Is(err, store.ErrNotFound):
-		return b, "", errors.New("the bot's owner does not exist")
+		return b, "", unfit(errors.New("the bot's owner does not exist"))
 	}
 	return b, token, err
 }
@@ -157,7 +171,7 @@ func (r *Registry) Change(ctx context.Context, number int64, c Changes) (store.B
 		return b, err
 	}
 	if err := r.db.Bots.Save(ctx, b); errors.Is(err, store.ErrExists) {
-		return b, errors.New("another bot has that name, or somebody else changed this one at the same moment; look again and repeat")
+		return b, unfit(errors.New("another bot has that name, or somebody else changed this one at the same moment; look again and repeat"))
 	} else if err != nil {
 		return b, err
 	}
@@ -172,7 +186,7 @@ func (r *Registry) Rotate(ctx context.Context, number int64) (token string, err 
 		return "", err
 	}
 	if k, err := r.kind(b.Kind); err != nil || !k.Connects {
-		return "", fmt.Errorf("bots of kind %s have no token", b.Kind)
+		return "", unfit(fmt.Errorf("bots of kind %s have no token", b.Kind))
 	}
 	token = newBotToken()
 	b.TokenHash = seal.Hash(token)
@@ -210,7 +224,7 @@ func (r *Registry) Find(ctx context.Context, owner, ref string) (store.Bot, erro
 	case 1:
 		return found[0], nil
 	}
-	return store.Bot{}, fmt.Errorf("%d bots are named %q; use the number", len(found), ref)
+	return store.Bot{}, unfit(fmt.Errorf("%d bots are named %q; use the number", len(found), ref))
 }
 
 // Settings decodes a bot's settings, secrets readable, into a struct such as the
@@ -293,11 +307,11 @@ func (r *Registry) change(k Kind, kept json.RawMessage, set map[string]string) (
 	}
 	for name, text := range set {
 		if err := s.set(raw, name, text); err != nil {
-			return nil, err
+			return nil, unfit(err)
 		}
 	}
 	if err := s.check(raw); err != nil {
-		return nil, err
+		return nil, unfit(err)
 	}
 	return s.sealed(r.box, raw)
 }
@@ -305,14 +319,14 @@ func (r *Registry) change(k Kind, kept json.RawMessage, set map[string]string) (
 func checkTexts(name, description string) error {
 	switch {
 	case strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > 60 || !utf8.ValidString(name):
-		return errors.New("a bot's name has 1 to 60 characters")
+		return unfit(errors.New("a bot's name has 1 to 60 characters"))
 	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' }):
-		return errors.New("a bot's name cannot have control characters")
+		return unfit(errors.New("a bot's name cannot have control characters"))
 	case len(description) > 2000:
-		return errors.New("a bot's description may have 2,000 bytes at most")
+		return unfit(errors.New("a bot's description may have 2,000 bytes at most"))
 	}
 	if _, err := strconv.ParseInt(name, 10, 64); err == nil {
-		return errors.New("a bot's name cannot be a number: it would be taken for a bot's number")
+		return unfit(errors.New("a bot's name cannot be a number: it would be taken for a bot's number"))
 	}
 	return nil
 }

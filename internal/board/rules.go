@@ -162,3 +162,50 @@ func (b *Board) Inventory(person, rules string) ([]Listing, error) {
 	})
 	return slices.CompactFunc(out, func(a, b Listing) bool { return a.Name == b.Name }), nil
 }
+
+// Judge says what a person's decisions and each of some callers' rules (as kept) say
+// about a tool, as [Listing].State has it. Nobody is offered a tool that does not exist:
+// it is nil then. It is for people who want to know who may use a tool.
+func (b *Board) Judge(person, name string, rules []string) ([]string, error) {
+	s := b.catalog.snapshot(person)
+	var found *Offered
+	for _, o := range s.offers {
+		for i := range o.tools {
+			if found == nil && o.tools[i].Name == name {
+				found = &o.tools[i]
+			}
+		}
+	}
+	if found == nil {
+		return nil, nil
+	}
+	out := make([]string, len(rules))
+	for i, text := range rules {
+		r, err := ParseRules(text)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = judge(found, s.rules, &r).String()
+	}
+	return out, nil
+}
+
+// InventoryOf is [Board.Inventory] of one outlet alone, by the names that the tools have
+// there: a person may have thousands of them. It is empty if nothing is plugged in there.
+func (b *Board) InventoryOf(outlet, rules string) ([]Listing, error) {
+	r, err := ParseRules(rules)
+	if err != nil {
+		return nil, err
+	}
+	o, _, tools := b.Plugged(outlet)
+	c := b.catalog
+	c.mu.Lock()
+	owner := c.rules[o.Owner]
+	c.mu.Unlock()
+	out := make([]Listing, len(tools))
+	for i, t := range tools {
+		out[i] = Listing{t, judge(t, owner, &r).String()}
+	}
+	slices.SortStableFunc(out, func(a, b Listing) int { return cmp.Compare(a.Tool.Name, b.Tool.Name) })
+	return out, nil
+}

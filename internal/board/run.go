@@ -246,19 +246,35 @@ func (r *run) listen(ctx context.Context, l *listener) error {
 			}
 			return nil
 		case <-l.gone:
-			r.part(nil, outcomeHungUp, "")
+			r.leave(ctx, nil)
 			return talk.ErrHungUp
 		case <-ctx.Done():
-			r.part(l, outcomeHungUp, "")
+			r.leave(ctx, l)
 			return talk.ErrHungUp
 		case <-timer.C:
 			if left := r.patience(first, idle); left > 0 {
 				timer.Reset(left)
 				continue
 			}
-			r.part(l, outcomeFailed, talk.TimedOut)
+			r.part(l, outcomeFailed, talk.TimedOut, "")
 			return talk.Fail(talk.TimedOut, "", nil)
 		}
+	}
+}
+
+// leave takes a listener away (nil: it is gone already) whose asker went away, or wants
+// the bot to stop. The bot does not stop while others listen.
+func (r *run) leave(ctx context.Context, l *listener) {
+	if !errors.Is(context.Cause(ctx), ErrStopped) {
+		r.part(l, outcomeHungUp, "", "")
+		return
+	}
+	r.part(l, outcomeHungUp, "", ErrStopped.Error())
+	r.mu.Lock()
+	alone := r.state == abandoned
+	r.mu.Unlock()
+	if alone {
+		r.cancel(ErrStopped)
 	}
 }
 
@@ -301,7 +317,7 @@ func (r *run) join(l *listener) bool {
 
 // part takes a listener away (nil: it is gone already). When it was the last of
 // a running turn, the turn is abandoned, and its trace is written with how.
-func (r *run) part(l *listener, outcome string, code talk.Code) {
+func (r *run) part(l *listener, outcome string, code talk.Code, cause string) {
 	r.mu.Lock()
 	for i, other := range r.listeners {
 		if other == l {
@@ -315,7 +331,7 @@ func (r *run) part(l *listener, outcome string, code talk.Code) {
 	}
 	r.state = abandoned
 	close(r.hungUp)
-	tr := r.trace(outcome, code, "")
+	tr := r.trace(outcome, code, cause)
 	heard := r.late[:r.told]
 	r.mu.Unlock()
 
@@ -366,6 +382,10 @@ func (r *run) end(err error) {
 func (r *run) endLate(answer string) {
 	b := r.board
 	e := r.lateExchange(answer)
+	stopped := errors.Is(context.Cause(r.ctx), ErrStopped)
+	if stopped {
+		e = r.exchange(answer, false)
+	}
 	kept := ""
 	if r.keepsContent() {
 		kept = answer
@@ -376,7 +396,10 @@ func (r *run) endLate(answer string) {
 		b.Logger.Error("a late answer was not kept", "turn", r.turn.ID, "bot", r.turn.Bot, "error", err)
 		return
 	}
-	r.push(e)
+	b.records.added()
+	if !stopped {
+		r.push(e)
+	}
 }
 
 // push delivers a late answer, if there is one.

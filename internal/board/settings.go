@@ -84,9 +84,10 @@ func (c *Common) Validate() error {
 
 // field is one setting: a field of a settings struct with a json name.
 type field struct {
-	name   string
-	typ    reflect.Type
-	secret bool
+	name     string
+	typ      reflect.Type
+	secret   bool
+	required bool // it has no omitempty
 }
 
 // fields lists the settings of a struct, those of embedded structs too.
@@ -97,12 +98,12 @@ func fields(t reflect.Type) []field {
 	var out []field
 	for i := range t.NumField() {
 		f := t.Field(i)
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case f.Anonymous && name == "":
 			out = append(out, fields(f.Type)...)
 		case name != "" && name != "-":
-			out = append(out, field{name, f.Type, f.Tag.Get("secret") == "true"})
+			out = append(out, field{name, f.Type, f.Tag.Get("secret") == "true", !strings.Contains(options, "omitempty")})
 		}
 	}
 	return out

@@ -2,7 +2,7 @@
 //
 //	console     puts the pages together
 //	door        setting up, signing in and out
-//	home        the first page
+//	home        the first page, and the guide
 //	page        what all pages have in common
 //
 // and a package for each place that the menu leads to. Pages work without a script, but
@@ -20,8 +20,19 @@ import (
 	"strings"
 
 	"patchbay/internal/account"
+	"patchbay/internal/console/activity"
+	"patchbay/internal/console/bots"
+	"patchbay/internal/console/chat"
+	"patchbay/internal/console/devices"
+	"patchbay/internal/console/gateway"
+	"patchbay/internal/console/home"
+	"patchbay/internal/console/keys"
+	"patchbay/internal/console/learn"
 	"patchbay/internal/console/page"
+	"patchbay/internal/console/settings"
+	"patchbay/internal/console/tools"
 	"patchbay/internal/control"
+	learning "patchbay/internal/plug/learn"
 	"patchbay/internal/talk"
 )
 
@@ -34,6 +45,10 @@ type Options struct {
 	Lang     talk.Lang // of whoever has not said which
 	Version  string
 	Logger   *slog.Logger // nil discards
+	// Learn keeps what people want to remember; nil: there are no pages about it.
+	Learn *learning.Service
+	// LearnFile is how large a file with knowledge points may be, in bytes.
+	LearnFile int64
 }
 
 // Server is the pages. It is safe for concurrent use.
@@ -58,9 +73,20 @@ func New(o Options) *Server {
 		Accounts: o.Accounts, Control: o.Control, Address: o.Address, Lang: o.Lang, Version: o.Version, Logger: o.Logger,
 	}
 	s.routes = slices.Concat(
+		bots.Routes(),
 		s.doorRoutes(),
-		s.homeRoutes(),
+		home.Routes(),
+		chat.Routes(),
+		devices.Routes(o.Control),
+		gateway.Routes(),
+		tools.Routes(),
+		activity.Routes(),
+		keys.Routes(),
+		settings.Routes(o.Control),
 	)
+	if o.Learn != nil {
+		s.routes = append(s.routes, learn.Routes(learn.Options{Points: o.Learn, Largest: o.LearnFile})...)
+	}
 	s.handler = s.house.Handler(s.routes)
 	return s
 }

@@ -128,7 +128,7 @@ func TestFirstRun(t *testing.T) {
 	}
 	form.Set("name", "ada")
 	form.Set("password", "correct horse")
-	if a := r.post("/setup", form); a.at() != "/" || !strings.Contains(a.text, "Hello, ada") {
+	if a := r.post("/setup", form); a.at() != "/guide" || !strings.Contains(a.text, "Hello, ada") {
 		t.Fatalf("%s: %s", a.at(), a.text)
 	}
 	p, err := r.Store.People.ByName(t.Context(), "ada")
@@ -159,7 +159,7 @@ func TestSignInAndOut(t *testing.T) {
 		t.Errorf("another site signs somebody in: %d", a.StatusCode)
 	}
 	a := r.post("/signin", form)
-	if a.at() != "/" || !strings.Contains(a.text, "你好，ada") { // it is in her language
+	if a.at() != "/guide" || !strings.Contains(a.text, "你好，ada") { // it is in her language
 		t.Fatalf("%s: %s", a.at(), a.text)
 	}
 	site, err := url.Parse(r.url)
@@ -242,7 +242,7 @@ func TestAssets(t *testing.T) {
 	r := newRig(t, false)
 	page := r.get("/signin").text
 	found := regexp.MustCompile(`/assets/[^"]+`).FindAllString(page, -1)
-	if len(found) != 5 {
+	if len(found) != 4 {
 		t.Fatalf("%q", found)
 	}
 	var total int64

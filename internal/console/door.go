@@ -7,6 +7,7 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/console/page"
+	"patchbay/internal/control"
 	"patchbay/internal/store"
 )
 
@@ -53,7 +54,7 @@ func (s *Server) setUp(v *page.Visit) {
 		s.refused(v, "setup")
 		again(http.StatusForbidden, v.Say(sayWrongCode))
 	case err != nil:
-		again(http.StatusUnprocessableEntity, err.Error())
+		again(http.StatusUnprocessableEntity, control.Said(control.Invalid, err).In(v.Lang))
 	default:
 		s.Logger.InfoContext(v.Context(), "the installation was set up", "person", p.Name, "address", s.Address(v.Request))
 		s.enter(v, p, "/")
@@ -92,6 +93,11 @@ func (s *Server) signIn(v *page.Visit) {
 	case err != nil:
 		v.Fail(err)
 	default:
+		if v.SignedIn() { // nobody can use what the browser had before
+			if err := s.Accounts.SignOut(v.Context(), v.Who.Person.ID, v.Who.ID); err != nil {
+				s.Logger.WarnContext(v.Context(), "a sign-in that was replaced did not end", "error", err)
+			}
+		}
 		s.Logger.InfoContext(v.Context(), "signed in", "person", p.Name, "address", s.Address(v.Request))
 		v.Admit(token)
 		v.To(f.Next)

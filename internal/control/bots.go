@@ -1,8 +1,14 @@
 package control
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
 	"time"
 
+	"patchbay/internal/board"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -25,4 +31,259 @@ type BotStatus struct {
 	Online  bool   `json:"online"`
 	Trouble string `json:"trouble,omitempty"`
 	Health
+}
+
+// Heard is when anything came from the bot's far side, as far as is known.
+func (b BotStatus) Heard() time.Time {
+	if b.LastSeen.After(b.Seen) {
+		return b.LastSeen
+	}
+	return b.Seen
+}
+
+// BotRef names a bot.
+type BotRef struct {
+	Bot string `path:"bot"` // number or name
+}
+
+// BotList is the bots of somebody.
+type BotList struct {
+	Bots []BotStatus `json:"bots"`
+}
+
+// BotView is all about one bot, but for its secrets.
+type BotView struct {
+	BotStatus
+	Settings map[string]json.RawMessage `json:"settings"` // secrets masked
+	Wearers  int                        `json:"wearers"`
+}
+
+var (
+	sayNoBot = talk.Say{Zh: "没有机器人 %s。", En: "There is no bot %s."}
+	sayOwner = talk.Say{Zh: "新的机器人要有主人：请使用某个人的密钥。", En: "A new bot needs an owner: use a key of a person."}
+	sayOnly  = talk.Say{Zh: "这个密钥只用于一个机器人，不能添加别的。", En: "This key is for one bot alone and cannot add another."}
+)
+
+// FindBot finds a bot by number or name.
+func (s *Service) FindBot(ctx context.Context, c Caller, ref string) (store.Bot, error) {
+	b, err := s.Board.Registry.Find(ctx, c.Owner(), ref)
+	switch {
+	case errors.Is(err, store.ErrNotFound) || err == nil && c.Only != 0 && b.Number != c.Only:
+		return store.Bot{}, Fail(Missing, sayNoBot, ref)
+	case err != nil:
+		return store.Bot{}, typed(Conflict, err) // several people's bots have the name
+	}
+	return b, nil
+}
+
+// status tells how a bot is.
+func (s *Service) status(b store.Bot, l talk.Lang) BotStatus {
+	var h Health
+	if s.Health != nil {
+		h = s.Health(b)
+	}
+	return BotStatus{Bot: b, Online: s.Board.Reachable(b), Health: h, Trouble: h.Trouble.In(l)}
+}
+
+// Bots lists the bots of the caller, by number.
+func (s *Service) Bots(ctx context.Context, c Caller, _ struct{}) (BotList, error) {
+	list, err := s.Board.Store.Bots.ByOwner(ctx, c.Owner())
+	if err != nil {
+		return BotList{}, err
+	}
+	if c.Only != 0 {
+		list = slices.DeleteFunc(list, func(b store.Bot) bool { return b.Number != c.Only })
+	}
+	out := BotList{Bots: make([]BotStatus, len(list))}
+	for i, b := range list {
+		out.Bots[i] = s.status(b, c.Lang)
+	}
+	return out, nil
+}
+
+// BotsAfter lists the bots of the caller with numbers above one, by number. More says
+// that there are others behind them.
+func (s *Service) BotsAfter(ctx context.Context, c Caller, number int64, limit int) (list []BotStatus, more bool, err error) {
+	found, err := s.Board.Store.Bots.After(ctx, c.Owner(), number, limit+1)
+	if err != nil {
+		return nil, false, err
+	}
+	if more = len(found) > limit; more {
+		found = found[:limit]
+	}
+	for _, b := range found {
+		if c.Only == 0 || b.Number == c.Only {
+			list = append(list, s.status(b, c.Lang))
+		}
+	}
+	return list, more, nil
+}
+
+// BotState tells how one bot is.
+func (s *Service) BotState(ctx context.Context, c Caller, in BotRef) (BotStatus, error) {
+	b, err := s.FindBot(ctx, c, in.Bot)
+	if err != nil {
+		return BotStatus{}, err
+	}
+	return s.status(b, c.Lang), nil
+}
+
+// Bot tells all about one bot.
+func (s *Service) Bot(ctx context.Context, c Caller, in BotRef) (BotView, error) {
+	b, err := s.FindBot(ctx, c, in.Bot)
+	if err != nil {
+		return BotView{}, err
+	}
+	v := BotView{BotStatus: s.status(b, c.Lang)}
+	if v.Settings, err = s.Board.Registry.Shown(b); err != nil {
+		return BotView{}, err
+	}
+	wearers, err := s.Board.Store.Bindings.ByBot(ctx, b.Number)
+	v.Wearers = len(wearers)
+	return v, err
+}
+
+// WearerCounts says how many wearers each bot of the caller has; those without any are
+// left out.
+func (s *Service) WearerCounts(ctx context.Context, c Caller) (map[int64]int, error) {
+	return s.Board.Store.Bindings.Counts(ctx, c.Owner())
+}
+
+// SettingTexts are settings as people write them. In JSON they may also be numbers,
+// truths, lists and objects; null takes a setting away.
+type SettingTexts map[string]string
+
+// UnmarshalJSON reads an object.
+func (t *SettingTexts) UnmarshalJSON(b []byte) error {
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(b, &raw); err != nil {
+		return errors.New("settings are an object")
+	}
+	*t = make(SettingTexts, len(raw))
+	for name, value := range raw {
+		var text string
+		switch {
+		case string(value) == "null":
+		case json.Unmarshal(value, &text) != nil:
+			text = string(value)
+		}
+		(*t)[name] = text
+	}
+	return nil
+}
+
+// NewBot says what bot is wanted.
+type NewBot struct {
+	Name        string       `json:"name"`
+	Kind        string       `json:"kind"`
+	Description string       `json:"description,omitempty"`
+	Settings    SettingTexts `json:"settings,omitempty"`
+}
+
+// AddedBot is a new bot. SDKToken is by what its far side connects, if it does; it is
+// told this once.
+type AddedBot struct {
+	BotStatus
+	SDKToken string `json:"sdk_token,omitempty"`
+}
+
+// AddBot adds a bot of the caller.
+func (s *Service) AddBot(ctx context.Context, c Caller, in NewBot) (AddedBot, error) {
+	switch {
+	case c.Person == "":
+		return AddedBot{}, Fail(Invalid, sayOwner)
+	case c.Only != 0:
+		return AddedBot{}, Fail(Refused, sayOnly)
+	}
+	b, token, err := s.Board.Registry.Add(ctx, board.NewBot{Owner: c.Person, Name: in.Name, Kind: in.Kind, Description: in.Description, Set: in.Settings})
+	if err != nil {
+		return AddedBot{}, typed(Invalid, err)
+	}
+	s.Logger.InfoContext(ctx, "a bot was added", "bot", b.Number, "kind", b.Kind, "person", c.Person, "program", c.Program)
+	return AddedBot{s.status(b, c.Lang), token}, nil
+}
+
+// BotChange says what to change about a bot; what is missing stays. An empty setting is
+// taken away.
+type BotChange struct {
+	Bot         string       `path:"bot" json:"-"`
+	Name        *string      `json:"name,omitempty"`
+	Description *string      `json:"description,omitempty"`
+	Settings    SettingTexts `json:"settings,omitempty"`
+}
+
+// ChangeBot changes a bot. Answers that run go on as they began.
+func (s *Service) ChangeBot(ctx context.Context, c Caller, in BotChange) (BotView, error) {
+	b, err := s.FindBot(ctx, c, in.Bot)
+	if err != nil {
+		return BotView{}, err
+	}
+	if _, err = s.Board.Registry.Change(ctx, b.Number, board.Changes{Name: in.Name, Description: in.Description, Set: in.Settings}); err != nil {
+		return BotView{}, typed(Invalid, err)
+	}
+	return s.Bot(ctx, c, BotRef{fmt.Sprint(b.Number)})
+}
+
+// typed tells what is wrong with what was typed, in the registry's words, if that is
+// what an error is about.
+func typed(r Reason, err error) error {
+	if u, ok := errors.AsType[*board.Unfit](err); ok {
+		return said(r, u)
+	}
+	return err
+}
+
+// RemovedBot is a bot that is gone.
+type RemovedBot struct {
+	ID      int64 `json:"id"`
+	Removed bool  `json:"removed"`
+}
+
+// RemoveBot removes a bot, with its bindings, conversations and keys of its own.
+func (s *Service) RemoveBot(ctx context.Context, c Caller, in BotRef) (RemovedBot, error) {
+	b, err := s.FindBot(ctx, c, in.Bot)
+	if err != nil {
+		return RemovedBot{}, err
+	}
+	if err := s.Board.Store.Bots.Remove(ctx, b.Number); err != nil {
+		return RemovedBot{}, err
+	}
+	s.cutOff(b.Number)
+	s.Logger.InfoContext(ctx, "a bot was removed", "bot", b.Number, "person", c.Person, "program", c.Program)
+	return RemovedBot{b.Number, true}, nil
+}
+
+// cutOff ends the connections of a bot.
+func (s *Service) cutOff(bot int64) {
+	if s.Disconnect != nil {
+		s.Disconnect(bot)
+	}
+}
+
+// RotatedBot is a bot with another token, which is told this once.
+type RotatedBot struct {
+	ID       int64  `json:"id"`
+	SDKToken string `json:"sdk_token"`
+}
+
+// RotateBot gives a bot that connects another token. Whoever is connected by the old one
+// is disconnected.
+func (s *Service) RotateBot(ctx context.Context, c Caller, in BotRef) (RotatedBot, error) {
+	b, err := s.FindBot(ctx, c, in.Bot)
+	if err != nil {
+		return RotatedBot{}, err
+	}
+	token, err := s.Board.Registry.Rotate(ctx, b.Number)
+	if err != nil {
+		return RotatedBot{}, typed(Invalid, err)
+	}
+	s.cutOff(b.Number)
+	s.Logger.InfoContext(ctx, "a bot has another token", "bot", b.Number, "person", c.Person, "program", c.Program)
+	return RotatedBot{b.Number, token}, nil
+}
+
+// DisconnectedBot is a bot that nothing is connected for now.
+type DisconnectedBot struct {
+	ID           int64 `json:"id"`
+	Disconnected bool  `json:"disconnected"`
 }

@@ -22,6 +22,8 @@ type Options struct {
 	Accounts *account.Service
 	Logger   *slog.Logger // nil discards
 	Version  string
+	// House is what the installation knows about itself.
+	House House
 	// PublicURL is where others reach the server; empty if nobody has said so.
 	PublicURL string
 	// Health tells how the connection of a bot is.
@@ -31,6 +33,10 @@ type Options struct {
 	Disconnect func(bot int64)
 	// Upstream tells how the connection of an upstream is.
 	Upstream func(store.Upstream) UpstreamHealth
+	// Upstreams does with upstreams what takes knowing their kinds.
+	Upstreams UpstreamActs
+	// Due tells how many reviews Learn has for a person today. If it is nil, nobody knows.
+	Due func(ctx context.Context, person string) (int, error)
 	// Listen writes what a device hears to w, as an Ogg stream, until ctx ends or the
 	// device ends it. Its error is told as it says if it is, or wraps, a *tool.Error.
 	// If it is nil, there is nothing to be listened to.
@@ -38,11 +44,19 @@ type Options struct {
 	// Nodes does something about OpenClaw's nodes. Its error is told as it says if it
 	// is, or wraps, a [*NodeError].
 	Nodes func(context.Context, NodeAct) (json.RawMessage, error)
+	// NodePolicy is what the settings say about commands of nodes.
+	NodePolicy NodePolicy
+	// Keeping is what is recorded.
+	Keeping Keeping
 }
 
 // Service is what people can do. It is safe for concurrent use.
 type Service struct {
 	Options
+	days    days
+	samples samples
+	hashing chan struct{} // holds who hashes a password, each of which takes 64 MiB
+	copying chan struct{} // holds who makes or reads a backup
 }
 
 // New makes a service.
@@ -50,7 +64,7 @@ func New(o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Service{Options: o}
+	return &Service{Options: o, hashing: make(chan struct{}, hashingMost), copying: make(chan struct{}, 1)}
 }
 
 // Caller is who asks.
@@ -127,8 +141,32 @@ func AsError(err error) *Error {
 // said are the words of an error that has only English ones: those of the board and the
 // accounts about what was typed.
 func said(r Reason, err error) *Error {
+	for of, say := range chosenWrong {
+		if errors.Is(err, of) {
+			return &Error{Reason: r, Say: say, Cause: err}
+		}
+	}
 	text := err.Error()
 	return &Error{Reason: r, Say: talk.Say{Zh: "%s", En: "%s"}, Args: []any{text}, Cause: err}
+}
+
+var (
+	sayNameEmpty     = talk.Say{Zh: "名称不能为空。", En: "A name cannot be empty."}
+	sayNameLong      = talk.Say{Zh: "名称最多 60 个字符。", En: "A name may have 60 characters at most."}
+	sayNameControl   = talk.Say{Zh: "名称里不能有控制字符。", En: "A name cannot have control characters."}
+	sayPasswordEmpty = talk.Say{Zh: "密码不能为空。", En: "A password cannot be empty."}
+	sayPasswordShort = talk.Say{Zh: "密码至少要有 8 个字符。", En: "A password needs at least 8 characters."}
+	sayPasswordLong  = talk.Say{Zh: "密码最多 1024 字节。", En: "A password may have 1,024 bytes at most."}
+)
+
+// chosenWrong says in both languages what is wrong with names and passwords.
+var chosenWrong = map[error]talk.Say{
+	account.ErrNameEmpty:     sayNameEmpty,
+	account.ErrNameLong:      sayNameLong,
+	account.ErrNameControl:   sayNameControl,
+	account.ErrPasswordEmpty: sayPasswordEmpty,
+	account.ErrPasswordShort: sayPasswordShort,
+	account.ErrPasswordLong:  sayPasswordLong,
 }
 
 // names are the people's names by id.

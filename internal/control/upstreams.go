@@ -1,10 +1,24 @@
 package control
 
 import (
+	"encoding/json"
 	"time"
 
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
+)
+
+// The kinds of upstreams.
+const (
+	// KindServer is an MCP server whose tools join the board.
+	KindServer = "mcp"
+	// KindDialsIn is a tool server that connects to us.
+	KindDialsIn = "endpoint"
+	// KindCloud is a service that we connect to, and that calls our tools.
+	KindCloud = "cloud"
+	// KindShim is an OpenClaw gateway of somebody's that the owner's devices join as
+	// nodes.
+	KindShim = "shim"
 )
 
 // The states of an upstream in [UpstreamHealth].
@@ -81,4 +95,27 @@ type Upstream struct {
 	OwnerName string `json:"owner_name,omitempty"`
 	UpstreamHealth
 	Trouble string `json:"trouble,omitempty"`
+}
+
+// UpstreamDetail is one upstream with its settings, secrets masked.
+type UpstreamDetail struct {
+	Upstream
+	Settings map[string]json.RawMessage `json:"settings"`
+}
+
+// UpstreamFound is what a look at a server found.
+type UpstreamFound struct {
+	Server    string   `json:"server,omitempty"`
+	Version   string   `json:"server_version,omitempty"`
+	Protocol  string   `json:"protocol,omitempty"`
+	Transport string   `json:"transport,omitempty"`
+	Tools     []string `json:"tools"` // by their full names
+	Hidden    int      `json:"hidden,omitempty"`
+	Skipped   int      `json:"skipped,omitempty"`
+	Cut       bool     `json:"cut,omitempty"`
+	// Trouble says why nothing was found; Cause, which says more about this machine
+	// and its network, is for admins alone.
+	Trouble string   `json:"trouble,omitempty"`
+	Told    talk.Say `json:"-"`
+	Cause   string   `json:"cause,omitempty"`
 }

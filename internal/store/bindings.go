@@ -65,6 +65,24 @@ func (t Bindings) ByBot(ctx context.Context, bot int64) ([]Binding, error) {
 	return all(ctx, t.db, readBinding, `SELECT `+bindingColumns+` FROM bindings WHERE bot = $1 ORDER BY created_at LIMIT 1000`, bot)
 }
 
+// Counts says how many wearers are bound to each of an owner's bots (everybody's for an
+// empty owner). Bots without any are not among them.
+func (t Bindings) Counts(ctx context.Context, owner string) (map[int64]int, error) {
+	type count struct {
+		bot int64
+		n   int
+	}
+	list, err := all(ctx, t.db, func(s scanner) (c count, err error) {
+		err = s.Scan(&c.bot, &c.n)
+		return c, err
+	}, `SELECT bot, COUNT(*) FROM bindings JOIN bots ON bots.number = bindings.bot WHERE $1 = '' OR bots.owner = $1 GROUP BY bot`, owner)
+	counts := make(map[int64]int, len(list))
+	for _, c := range list {
+		counts[c.bot] = c.n
+	}
+	return counts, err
+}
+
 // Remove unbinds a wearer.
 func (t Bindings) Remove(ctx context.Context, w Wearer) error {
 	return t.db.execOne(ctx, `DELETE FROM bindings WHERE publisher = $1 AND user_id = $2`, w.Publisher, w.UserID)

@@ -106,4 +106,10 @@ func (t Bots) ByOwner(ctx context.Context, owner string) ([]Bot, error) {
 	return all(ctx, t.db, readBot, `SELECT `+botColumns+` FROM bots WHERE $1 = '' OR owner = $1 ORDER BY number LIMIT 1000`, owner)
 }
 
+// After lists an owner's bots (everybody's for an empty owner) with numbers above one, by
+// number.
+func (t Bots) After(ctx context.Context, owner string, number int64, limit int) ([]Bot, error) {
+	return all(ctx, t.db, readBot, `SELECT `+botColumns+` FROM bots WHERE ($1 = '' OR owner = $1) AND number > $2 ORDER BY number LIMIT $3`, owner, number, limit)
+}
+
 func nullString(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }

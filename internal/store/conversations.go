@@ -39,6 +39,13 @@ func (t Conversations) Last(ctx context.Context, bot int64, person, conversation
 	) newest ORDER BY at, turn`, bot, person, conversation, n)
 }
 
+// Latest names the conversation that a person had with a bot last; [ErrNotFound] says
+// that there was none.
+func (t Conversations) Latest(ctx context.Context, bot int64, person string) (string, error) {
+	return one(ctx, t.db, func(s scanner) (name string, err error) { return name, s.Scan(&name) },
+		`SELECT conversation FROM exchanges WHERE bot = $1 AND person = $2 GROUP BY conversation ORDER BY MAX(at) DESC, conversation DESC LIMIT 1`, bot, person)
+}
+
 // Unheard returns the answers of a bot that wait to be told to a person, oldest
 // first, 3 at most.
 func (t Conversations) Unheard(ctx context.Context, bot int64, person string) ([]Exchange, error) {

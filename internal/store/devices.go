@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -261,6 +262,37 @@ func (t Devices) ByOwner(ctx context.Context, owner string) ([]Device, error) {
 // by number. With the last number of one page a server asks for the next one.
 func (t Devices) Page(ctx context.Context, after int64, limit int) ([]Device, error) {
 	return all(ctx, t.db, readDevice, `SELECT `+deviceColumns+` FROM devices WHERE number > $1 AND owner IS NOT NULL ORDER BY number LIMIT $2`, after, limit)
+}
+
+// Count says how many devices an owner has.
+func (t Devices) Count(ctx context.Context, owner string) (int, error) {
+	return one(ctx, t.db, func(s scanner) (n int, err error) { return n, s.Scan(&n) }, `SELECT COUNT(*) FROM devices WHERE owner = $1`, owner)
+}
+
+// Latest finds the device of an owner that was seen last; [ErrNotFound] says that there is
+// none.
+func (t Devices) Latest(ctx context.Context, owner string) (Device, error) {
+	return one(ctx, t.db, readDevice, `SELECT `+deviceColumns+` FROM devices WHERE owner = $1 ORDER BY seen_at DESC, number DESC LIMIT 1`, owner)
+}
+
+// DeviceSearch says which devices are looked for.
+type DeviceSearch struct {
+	Owner string // empty: everybody's, but not those that nobody owns
+	Text  string // in the name or the hardware address, in any case; empty: any
+	After int64  // the number before the first
+	Limit int
+}
+
+// Look lists devices by number.
+func (t Devices) Look(ctx context.Context, q DeviceSearch) ([]Device, error) {
+	return all(ctx, t.db, readDevice, `SELECT `+deviceColumns+` FROM devices WHERE number > $1 AND owner IS NOT NULL AND ($2 = '' OR owner = $2)
+		AND ($3 = '' OR LOWER(name) LIKE $4 ESCAPE '\' OR hardware LIKE $4 ESCAPE '\') ORDER BY number LIMIT $5`,
+		q.After, q.Owner, q.Text, contains(q.Text), q.Limit)
+}
+
+// contains is a pattern that what has a text in it fits.
+func contains(text string) string {
+	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(strings.ToLower(fit(text))) + "%"
 }
 
 // DeviceRef is what somebody may call a device by. What is empty, or 0, fits none.

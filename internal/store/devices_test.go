@@ -158,6 +158,14 @@ func TestDeviceChanges(t *testing.T) {
 				t.Errorf("of %q: %+v %v", owner, list, err)
 			}
 		}
+		if n, err := d.Count(ctx, "p1"); err != nil || n != 2 {
+			t.Errorf("p1 has %d devices: %v", n, err)
+		}
+		if latest, err := d.Latest(ctx, "p1"); err != nil || latest.Number != one.Number {
+			t.Errorf("p1's device that was seen last is %+v: %v", latest, err)
+		}
+		_, err = d.Latest(ctx, "p3")
+		wantErr(t, err, store.ErrNotFound)
 		must(t, d.Remove(ctx, his.Number))
 		for _, err := range []error{
 			d.Remove(ctx, his.Number), d.Rename(ctx, his.Number, "x"), d.Bind(ctx, his.Number, 0), d.Revoke(ctx, his.Number), d.Touch(ctx, his.Number, "", now),
@@ -333,6 +341,45 @@ func TestDevicePages(t *testing.T) {
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("read %v, want %v", got, want)
+		}
+	})
+}
+
+// An owner's devices are found by a part of their name or of their address.
+func TestLookForDevices(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db := twoPeople(t, o)
+		for i, name := range []string{"Kitchen", "厨房的灯", "100%", "kit_1", "hall"} {
+			approve(t, db, call(fmt.Sprint("aa:0", i), "c"), store.DeviceApproval{Owner: "p1", Name: name})
+		}
+		approve(t, db, call("aa:09", "c"), store.DeviceApproval{Owner: "p2", Name: "kitchen"})
+		_, err := db.Devices.Seen(ctx, call("aa:10", "c"))
+		must(t, err)
+		for _, c := range []struct {
+			q    store.DeviceSearch
+			want string
+		}{
+			{store.DeviceSearch{Owner: "p1", Limit: 9}, "[Kitchen 厨房的灯 100% kit_1 hall]"},
+			{store.DeviceSearch{Owner: "p1", Limit: 2}, "[Kitchen 厨房的灯]"},
+			{store.DeviceSearch{Owner: "p1", Limit: 2, After: 2}, "[100% kit_1]"},
+			{store.DeviceSearch{Owner: "p1", Limit: 9, Text: "KIT"}, "[Kitchen kit_1]"},
+			{store.DeviceSearch{Limit: 9, Text: "kitchen"}, "[Kitchen kitchen]"},
+			{store.DeviceSearch{Owner: "p1", Limit: 9, Text: "%"}, "[100%]"},
+			{store.DeviceSearch{Owner: "p1", Limit: 9, Text: "_"}, "[kit_1]"},
+			{store.DeviceSearch{Owner: "p1", Limit: 9, Text: "房"}, "[厨房的灯]"},
+			{store.DeviceSearch{Owner: "p1", Limit: 9, Text: "AA:04"}, "[hall]"},
+			{store.DeviceSearch{Owner: "p2", Limit: 9, Text: "hall"}, "[]"},
+			{store.DeviceSearch{Owner: "p1", Limit: 9, Text: "a\xffb\x00"}, "[]"},
+		} {
+			list, err := db.Devices.Look(ctx, c.q)
+			must(t, err)
+			var names []string
+			for _, d := range list {
+				names = append(names, d.Name)
+			}
+			if got := fmt.Sprint(names); got != c.want {
+				t.Errorf("%+v finds %s, want %s", c.q, got, c.want)
+			}
 		}
 	})
 }

@@ -59,9 +59,19 @@ func (t Keys) ByHash(ctx context.Context, hash string) (Key, error) {
 	return one(ctx, t.db, readKey, `SELECT `+keyColumns+` FROM keys WHERE hash = $1`, hash)
 }
 
+// ByID finds a key, whatever its state.
+func (t Keys) ByID(ctx context.Context, id string) (Key, error) {
+	return one(ctx, t.db, readKey, `SELECT `+keyColumns+` FROM keys WHERE id = $1`, id)
+}
+
 // ByPerson lists a person's keys, oldest first; an empty person means everybody's.
 func (t Keys) ByPerson(ctx context.Context, person string) ([]Key, error) {
 	return all(ctx, t.db, readKey, `SELECT `+keyColumns+` FROM keys WHERE $1 = '' OR person = $1 ORDER BY created_at, id LIMIT 1000`, person)
+}
+
+// ByBot lists the keys that open one bot alone, oldest first.
+func (t Keys) ByBot(ctx context.Context, bot int64) ([]Key, error) {
+	return all(ctx, t.db, readKey, `SELECT `+keyColumns+` FROM keys WHERE bot = $1 ORDER BY created_at, id LIMIT 1000`, bot)
 }
 
 // Revoke ends a key for good. A key that has ended already keeps its time.

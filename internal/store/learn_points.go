@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -153,15 +154,41 @@ func (f PointFilter) Key(p *Point) PointKey {
 // first, behind a key; the zero key begins.
 func (t Learn) Points(ctx context.Context, person string, f PointFilter, after PointKey, limit int) ([]Point, error) {
 	q := queryFrom(`SELECT `+pointColumns+` FROM learn_points`, person)
-	f.into(q)
 	order := `created_at`
 	if f.Trash {
 		order = `deleted_at`
 	}
+	few, err := t.few(ctx, person, f)
+	if err != nil {
+		return nil, err
+	}
+	if few {
+		order += ` + 0`
+		if f.Tag != "" {
+			q.unordered()
+		}
+	}
+	f.into(q)
 	if after.Number != 0 {
 		q.and(`(` + order + `, number) < (` + q.arg(millis(after.At)) + `, ` + q.arg(after.Number) + `)`)
 	}
 	return all(ctx, t.db, readPoint, q.text+` ORDER BY `+order+` DESC, number DESC LIMIT `+q.arg(limit), q.args...)
+}
+
+// fewMost is how many points with a tag are few: sooner found than met by chance.
+const fewMost = 2000
+
+// few says whether a filter leaves few of many points: those with a rare tag, and
+// drafts, which wait for somebody who reads them one by one.
+func (t Learn) few(ctx context.Context, person string, f PointFilter) (bool, error) {
+	if f.Tag == "" {
+		return f.Draft && !f.Trash, nil
+	}
+	n, err := one(ctx, t.db, func(s scanner) (n int, err error) { return n, s.Scan(&n) }, `SELECT n FROM learn_tag_counts WHERE person = $1 AND tag = $2`, person, f.Tag)
+	if errors.Is(err, ErrNotFound) {
+		return true, nil
+	}
+	return n <= fewMost, err
 }
 
 func (f PointFilter) into(q *pointQuery) {
@@ -191,6 +218,11 @@ type pointQuery struct {
 func queryFrom(head, person string) *pointQuery {
 	return &pointQuery{head + ` WHERE person = $1 AND staged IS NULL`, []any{person}}
 }
+
+// unordered has the points of a tag found first and put in order then. A database would
+// rather go through all points of the person, until it has met enough of these: what is
+// reckoned with is in no index.
+func (q *pointQuery) unordered() { q.text = strings.Replace(q.text, `person =`, `person || '' =`, 1) }
 
 func (q *pointQuery) and(condition string) { q.text += ` AND ` + condition }
 
@@ -225,7 +257,13 @@ type QueueFilter struct {
 // Queued lists the points of a queue in their order, behind a key.
 func (t Learn) Queued(ctx context.Context, person string, f QueueFilter, after QueueKey, limit int) ([]Point, error) {
 	q := queryFrom(`SELECT `+pointColumns+` FROM learn_points`, person)
-	PointFilter{Deck: f.Deck, Tag: f.Tag}.into(q)
+	points := PointFilter{Deck: f.Deck, Tag: f.Tag}
+	if few, err := t.few(ctx, person, points); err != nil {
+		return nil, err
+	} else if few {
+		q.unordered()
+	}
+	points.into(q)
 	q.and(`queue = ` + strconv.Itoa(int(f.Queue)))
 	order := `due, due_at, number`
 	switch f.Queue {

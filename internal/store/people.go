@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"time"
 )
 
@@ -11,32 +12,114 @@ type Person struct {
 	Name     string    `json:"name"` // unique
 	Role     string    `json:"role"` // admin or member
 	Lang     string    `json:"lang"`
-	Password string    `json:"-"` // argon2id hash; empty: cannot sign in with a password
+	Password string    `json:"-"`              // argon2id hash; empty: cannot sign in with a password
+	Zone     string    `json:"zone,omitempty"` // as the IANA names it; empty: the server's
 	Created  time.Time `json:"created_at"`
 }
 
 // People is the table of persons.
 type People struct{ db *DB }
 
-const personColumns = `id, name, role, lang, password, created_at`
+const personColumns = `id, name, role, lang, password, created_at, zone`
 
 func readPerson(s scanner) (p Person, err error) {
 	var created int64
-	err = s.Scan(&p.ID, &p.Name, &p.Role, &p.Lang, &p.Password, &created)
+	err = s.Scan(&p.ID, &p.Name, &p.Role, &p.Lang, &p.Password, &created, &p.Zone)
 	p.Created = fromMillis(created)
 	return p, err
 }
 
 // Add inserts a person; a name that is taken is [ErrExists].
 func (t People) Add(ctx context.Context, p Person) error {
-	_, err := t.db.exec(ctx, `INSERT INTO people (`+personColumns+`) VALUES ($1, $2, $3, $4, $5, $6)`,
-		p.ID, p.Name, p.Role, p.Lang, p.Password, millis(p.Created))
+	_, err := t.db.exec(ctx, `INSERT INTO people (`+personColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		p.ID, p.Name, p.Role, p.Lang, p.Password, millis(p.Created), p.Zone)
 	return err
 }
 
 // SetPassword replaces a person's password hash.
 func (t People) SetPassword(ctx context.Context, id, hash string) error {
 	return t.db.execOne(ctx, `UPDATE people SET password = $1 WHERE id = $2`, hash, id)
+}
+
+// SetProfile replaces what a person says of themselves: name, language and time zone.
+// A name that is taken is [ErrExists].
+func (t People) SetProfile(ctx context.Context, p Person) error {
+	return t.db.execOne(ctx, `UPDATE people SET name = $1, lang = $2, zone = $3 WHERE id = $4`, p.Name, p.Lang, p.Zone, p.ID)
+}
+
+// SetRole gives a person another role. The error is [ErrLast] if nobody were left of
+// the role that somebody has to have.
+func (t People) SetRole(ctx context.Context, id, role, needed string) error {
+	return t.db.tx(ctx, func(tx *sql.Tx) error {
+		if role != needed {
+			if err := t.others(ctx, tx, id, needed); err != nil {
+				return err
+			}
+		}
+		return changed(tx.ExecContext(ctx, `UPDATE people SET role = $1 WHERE id = $2`, role, id))
+	})
+}
+
+// others says whether somebody else has a role, and keeps it so until the transaction
+// ends.
+func (t People) others(ctx context.Context, tx *sql.Tx, but, role string) error {
+	rows, err := tx.QueryContext(ctx, t.db.locking(`SELECT id FROM people WHERE role = $1 ORDER BY id`, "FOR UPDATE"), role)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	has, others := false, 0
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return err
+		}
+		if id == but {
+			has = true
+		} else {
+			others++
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	if has && others == 0 {
+		return ErrLast
+	}
+	return nil
+}
+
+// Remove deletes a person with everything that is theirs, in one step. Running
+// instances find out by the counters that their bots' tools, devices and nodes are
+// gone. The error is [ErrLast] as for [People.SetRole].
+func (t People) Remove(ctx context.Context, id, needed string) error {
+	return unlocked(func() error {
+		return t.db.tx(ctx, func(tx *sql.Tx) error {
+			if err := t.others(ctx, tx, id, needed); err != nil {
+				return err
+			}
+			// The search of SQLite has no foreign keys.
+			if err := t.db.dropWords(ctx, tx, `person = $1`, id); err != nil {
+				return err
+			}
+			// Records and what wearers tried are kept by name of the person alone.
+			for _, query := range []string{
+				`DELETE FROM traces WHERE owner = $1`,
+				`DELETE FROM calls WHERE person = $1`,
+				`DELETE FROM bind_pending WHERE publisher = $1`,
+				`DELETE FROM bind_tries WHERE publisher = $1`,
+			} {
+				if _, err := tx.ExecContext(ctx, query, id); err != nil {
+					return err
+				}
+			}
+			if err := changed(tx.ExecContext(ctx, `DELETE FROM people WHERE id = $1`, id)); err != nil {
+				return err
+			}
+			_, err := tx.ExecContext(ctx, `UPDATE counters SET value = value + 1 WHERE name IN ('tools', 'devices', 'peers')`)
+			return err
+		})
+	})
 }
 
 // ByName finds a person by name.

@@ -10,7 +10,7 @@ import (
 type Limits struct {
 	Traces    time.Time // traces that began before go
 	Exchanges time.Time // exchanges that began before go
-	Calls     time.Time // calls that began before go
+	Calls     time.Time // calls that began, and acts that were done, before go
 	Now       time.Time // what has expired by now goes
 }
 
@@ -29,6 +29,7 @@ func (db *DB) Purge(ctx context.Context, l Limits) (int64, error) {
 		{`DELETE FROM traces WHERE at < $1`, l.Traces},
 		{`DELETE FROM exchanges WHERE at < $1`, l.Exchanges},
 		{`DELETE FROM calls WHERE at < $1`, l.Calls},
+		{`DELETE FROM acts WHERE at < $1`, l.Calls},
 		{`DELETE FROM pages WHERE at < $1`, l.Exchanges},
 		{`DELETE FROM media WHERE expires_at < $1`, l.Now},
 		{`DELETE FROM bind_tokens WHERE expires_at < $1`, l.Now.Add(-tokenAfterlife)},

@@ -40,6 +40,7 @@ var (
 	ErrFull     = errors.New("too many are kept already")
 	ErrTooLarge = errors.New("too large to be kept")
 	ErrWider    = errors.New("more than was approved")
+	ErrLast     = errors.New("the last one there is")
 )
 
 //go:embed migrations/*.sql
@@ -78,9 +79,11 @@ type DB struct {
 	Outbox        Outbox
 	Peers         Peers
 	SignIns       SignIns
+	Acts          Acts
 
 	w, r    *sql.DB // for SQLite w is one connection, for PostgreSQL both are one pool
 	dialect string
+	path    string // of the SQLite database
 	commits *committer
 	written atomic.Int64  // commits that no checkpoint has taken over
 	files   *checkpointer // nil for PostgreSQL, which does that itself
@@ -120,6 +123,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	db.Outbox = Outbox{db}
 	db.Peers = Peers{db}
 	db.SignIns = SignIns{db}
+	db.Acts = Acts{db}
 	db.commits = newCommitter(db)
 	if db.dialect == "sqlite" {
 		db.files = newCheckpointer(db)
@@ -172,7 +176,7 @@ func connectSQLite(o Options) (*DB, error) {
 	}
 	r.SetMaxOpenConns(o.MaxConns)
 	r.SetMaxIdleConns(o.MaxConns)
-	return &DB{w: w, r: r, dialect: "sqlite"}, nil
+	return &DB{w: w, r: r, dialect: "sqlite", path: path}, nil
 }
 
 // touch makes the database file with rights for its owner only, before SQLite

@@ -96,6 +96,71 @@ func TestBotNumbersAreNeverGivenTwice(t *testing.T) {
 	})
 }
 
+func TestBotsAfter(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db := seeded(t, o)
+		must(t, db.People.Add(ctx, store.Person{ID: "p2", Name: "bob", Role: "member", Created: now}))
+		b, err := db.Bots.Add(ctx, store.Bot{Owner: "p2", Name: "three", Kind: "echo", Settings: []byte(`{}`), Created: now})
+		must(t, err)
+		for _, c := range []struct {
+			owner string
+			after int64
+			limit int
+			want  []int64
+		}{{"p1", 0, 10, []int64{1, 2}}, {"p1", 1, 10, []int64{2}}, {"", 0, 2, []int64{1, 2}}, {"", 2, 2, []int64{3}}, {"p2", 3, 2, nil}} {
+			list, err := db.Bots.After(ctx, c.owner, c.after, c.limit)
+			must(t, err)
+			var got []int64
+			for _, b := range list {
+				got = append(got, b.Number)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%+v: %v", c, got)
+			}
+		}
+
+		// What belongs to each of them.
+		must(t, db.Bindings.AddToken(ctx, store.BindToken{ID: "i", Bot: b.Number, TokenHash: "t", CodeHash: "c", Created: now, Expires: now.Add(time.Hour)}))
+		must(t, db.Bindings.Redeem(ctx, "i", store.Binding{Publisher: "p2", UserID: "w", Bot: b.Number, Created: now}, true))
+		for owner, want := range map[string]int{"p1": 0, "p2": 1, "": 1} {
+			counts, err := db.Bindings.Counts(ctx, owner)
+			must(t, err)
+			if counts[b.Number] != want || len(counts) != want {
+				t.Errorf("%q has the wearers %v", owner, counts)
+			}
+		}
+		must(t, db.Keys.Add(ctx, store.Key{ID: "k1", Person: "p2", Name: "k", Scopes: []string{"lingzhu"}, Bot: b.Number, Hash: "h1", Created: now}))
+		must(t, db.Keys.Add(ctx, store.Key{ID: "k2", Person: "p2", Name: "k", Scopes: []string{"lingzhu"}, Hash: "h2", Created: now}))
+		if keys, err := db.Keys.ByBot(ctx, b.Number); err != nil || len(keys) != 1 || keys[0].ID != "k1" {
+			t.Errorf("%v, %v", keys, err)
+		}
+		for i := range 6 { // two in each moment
+			turn := fmt.Sprintf("turn-%d", i)
+			must(t, db.Traces.Finish(ctx, store.Trace{Turn: turn, Bot: b.Number, Owner: "p2", At: now.Add(time.Duration(i/2) * time.Second)}, nil))
+			must(t, db.Traces.Finish(ctx, store.Trace{Turn: "other-" + turn, Bot: 1, Owner: "p1", At: now}, nil))
+		}
+		for _, c := range []struct {
+			before time.Time
+			turn   string
+			want   []string
+		}{
+			{now.Add(time.Hour), "", []string{"turn-5", "turn-4", "turn-3"}},
+			{now.Add(time.Second), "turn-3", []string{"turn-2", "turn-1", "turn-0"}},
+			{now, "turn-0", nil},
+		} {
+			list, err := db.Traces.ByBot(ctx, b.Number, c.before, c.turn, 3)
+			must(t, err)
+			var got []string
+			for _, tr := range list {
+				got = append(got, tr.Turn)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("before %s: %v", c.turn, got)
+			}
+		}
+	})
+}
+
 func TestConcurrentSavesOfOneBot(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := seeded(t, o)
@@ -185,7 +250,7 @@ func TestConversationsAndTraces(t *testing.T) {
 		for i := range errs {
 			wg.Go(func() {
 				turn := fmt.Sprintf("turn-%03d", i)
-				errs[i] = db.Traces.Finish(ctx, store.Trace{Turn: turn, Bot: 1, Owner: "p1", At: now.Add(time.Duration(i) * time.Second), Total: time.Millisecond, Outcome: "done"},
+				errs[i] = db.Traces.Finish(ctx, store.Trace{Turn: turn, Bot: 1, Owner: "p1", Door: fmt.Sprintf("door-%d", i%2), At: now.Add(time.Duration(i) * time.Second), Total: time.Millisecond, Outcome: "done"},
 					&store.Exchange{Turn: turn, Bot: 1, Person: "x", Conversation: "c", At: now.Add(time.Duration(i) * time.Second), Question: "q", Answer: turn})
 			})
 		}
@@ -195,6 +260,12 @@ func TestConversationsAndTraces(t *testing.T) {
 		must(t, err)
 		if len(last) != 2 || last[0].Answer != "turn-298" || last[1].Answer != "turn-299" {
 			t.Fatalf("last two: %+v", last)
+		}
+		if latest, err := db.Conversations.Latest(ctx, 1, "x"); err != nil || latest != "c" {
+			t.Errorf("the latest conversation is %q: %v", latest, err)
+		}
+		if _, err := db.Conversations.Latest(ctx, 1, "y"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("nobody's latest conversation: %v", err)
 		}
 
 		must(t, db.Traces.FinishLate(ctx, "turn-299", time.Minute, "", "", &store.Exchange{Turn: "turn-299", Bot: 1, Person: "x", Conversation: "c", At: now, Answer: "late", Unheard: true}))
@@ -206,6 +277,12 @@ func TestConversationsAndTraces(t *testing.T) {
 		must(t, db.Conversations.Heard(ctx, "turn-299"))
 		if late, _ = db.Conversations.Unheard(ctx, 1, "x"); len(late) != 0 {
 			t.Fatalf("told, but still unheard: %+v", late)
+		}
+		if through, err := db.Traces.LastThrough(ctx, "p1", "door-0"); err != nil || through.Turn != "turn-298" {
+			t.Errorf("the last through that door is %+v: %v", through, err)
+		}
+		if _, err := db.Traces.LastThrough(ctx, "p2", "door-0"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("somebody else's: %v", err)
 		}
 		tr, err := db.Traces.ByTurn(ctx, "turn-299")
 		must(t, err)

@@ -93,9 +93,28 @@ func (t Traces) ByTurn(ctx context.Context, turn string) (Trace, error) {
 	return one(ctx, t.db, readTrace, `SELECT `+traceColumns+` FROM traces WHERE turn = $1`, turn)
 }
 
+// lookedThrough is among how many of an owner's newest traces one is looked for, when no
+// index leads to it.
+const lookedThrough = 2000
+
+// LastThrough finds the newest trace of a turn that came through a door, among an owner's
+// last 2,000; [ErrNotFound] says that there is none.
+func (t Traces) LastThrough(ctx context.Context, owner, door string) (Trace, error) {
+	return one(ctx, t.db, readTrace, `SELECT `+traceColumns+` FROM traces WHERE turn = (SELECT turn FROM (
+		SELECT turn, door, at FROM traces WHERE owner = $1 ORDER BY at DESC, turn DESC LIMIT $2
+	) newest WHERE door = $3 ORDER BY at DESC, turn DESC LIMIT 1)`, owner, lookedThrough, door)
+}
+
 // Newest lists an owner's newest traces (everybody's for an empty owner) that
 // began before the given time, newest first.
 func (t Traces) Newest(ctx context.Context, owner string, before time.Time, limit int) ([]Trace, error) {
 	return all(ctx, t.db, readTrace, `SELECT `+traceColumns+` FROM traces WHERE ($1 = '' OR owner = $1) AND at < $2 ORDER BY at DESC, turn DESC LIMIT $3`,
 		owner, millis(before), limit)
+}
+
+// ByBot lists a bot's newest traces that began before the given time, newest first; of
+// those that began at that time, the ones before the given turn.
+func (t Traces) ByBot(ctx context.Context, bot int64, before time.Time, turn string, limit int) ([]Trace, error) {
+	return all(ctx, t.db, readTrace, `SELECT `+traceColumns+` FROM traces WHERE bot = $1 AND at <= $2 AND (at < $3 OR turn < $4) ORDER BY at DESC, turn DESC LIMIT $5`,
+		bot, millis(before), millis(before), turn, limit)
 }

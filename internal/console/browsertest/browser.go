@@ -37,6 +37,7 @@ type Browser struct {
 	mu       sync.Mutex
 	trouble  []string
 	expected []string // what trouble may have in it
+	came     float64  // bytes, as they come over the network
 }
 
 // Path is where Chromium is. The test is skipped if there is none, unless CI=true.
@@ -96,6 +97,10 @@ func (b *Browser) Expect(text string) {
 func (b *Browser) hear(event any) {
 	text := ""
 	switch e := event.(type) {
+	case *network.EventLoadingFinished:
+		b.mu.Lock()
+		b.came += e.EncodedDataLength
+		b.mu.Unlock()
 	case *network.EventRequestWillBeSent:
 		if u, err := url.Parse(e.Request.URL); err != nil || u.Host != b.base.Host && u.Scheme != "data" && u.Scheme != "blob" {
 			text = "a page asks another host: " + e.Request.URL
@@ -262,6 +267,19 @@ func Ask[T any](b *Browser, expression string) T {
 	return run(b, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 }
 
+// Upload chooses a file in a field for files.
+func (b *Browser) Upload(selector, file string) {
+	b.t.Helper()
+	b.Do(chromedp.SetUploadFiles(chromedp.CSS(selector), []string{file}))
+}
+
+// Came is how many bytes have come from the server so far, packed as they were.
+func (b *Browser) Came() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return int(b.came)
+}
+
 // Width makes the window a telephone's (390) or a laptop's (1280).
 func (b *Browser) Width(pixels int64) {
 	b.t.Helper()
@@ -296,6 +314,12 @@ func (b *Browser) Agree() {
 		b.t.Fatal(err)
 	}
 	b.Script("window.confirm = () => true")
+}
+
+// Picture is an element as it is to be seen, as a PNG file.
+func (b *Browser) Picture(selector string) []byte {
+	b.t.Helper()
+	return run(b, chromedp.Screenshot(chromedp.CSS(selector), chromedp.NodeVisible))
 }
 
 // Shot writes a picture of what is to be seen to a PNG file.

@@ -27,13 +27,9 @@ type asset struct {
 var assets, urls = func() (map[string]asset, map[string]string) {
 	all, named := map[string]asset{}, map[string]string{}
 	for name, kind := range map[string]string{
-		"console.css": "text/css; charset=utf-8", "mark.svg": "image/svg+xml",
-		"htmx.min.js": script, "hx-sse.min.js": script, "console.js": script,
+		"console.css": "text/css; charset=utf-8", "mark.svg": "image/svg+xml", "htmx.js": script, "console.js": script,
 	} {
-		text, err := files.ReadFile("assets/" + name)
-		if err != nil {
-			panic(err) // it is embedded
-		}
+		text := readFiles(madeOf[name], name)
 		var packed bytes.Buffer
 		z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // a level that there is
 		z.Write(text)                                              //nolint:errcheck // into memory
@@ -45,6 +41,26 @@ var assets, urls = func() (map[string]asset, map[string]string) {
 	}
 	return all, named
 }()
+
+// madeOf are the files that browsers get as one. htmx looks at the page a moment after
+// it has come: what extends it must not come later than that.
+var madeOf = map[string][]string{"htmx.js": {"htmx.min.js", "hx-sse.min.js"}}
+
+// readFiles reads what browsers get by a name: some files, or the one of that name.
+func readFiles(names []string, name string) []byte {
+	if names == nil {
+		names = []string{name}
+	}
+	var all [][]byte
+	for _, name := range names {
+		text, err := files.ReadFile("assets/" + name)
+		if err != nil {
+			panic(err) // it is embedded
+		}
+		all = append(all, text)
+	}
+	return bytes.Join(all, []byte(";\n"))
+}
 
 // assetURL is the address of a file.
 func assetURL(name string) string { return urls[name] }

@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"patchbay/internal/account"
@@ -33,6 +34,7 @@ type House struct {
 	Logger   *slog.Logger
 
 	lives lives
+	zones sync.Map // name → *time.Location; there are some hundred of them
 }
 
 // Access says who may see a page. Whose things are on it is another question, which
@@ -73,7 +75,7 @@ func (h *House) Handler(routes []Route) http.Handler {
 }
 
 // policy lets pages have what is ours alone, and no script or style inside them.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src 'self' data: blob:; font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // guarded is what holds for all pages.
 func guarded(next http.Handler) http.Handler {
@@ -168,5 +170,18 @@ func Ours(next string) string {
 	return next
 }
 
-// Zone is the time zone of a person.
-func (h *House) Zone(store.Person) *time.Location { return time.Local }
+// Zone is the time zone of a person; that of the server, if they have not said one.
+func (h *House) Zone(p store.Person) *time.Location {
+	if p.Zone == "" {
+		return time.Local
+	}
+	if z, ok := h.zones.Load(p.Zone); ok {
+		return z.(*time.Location)
+	}
+	zone, err := time.LoadLocation(p.Zone)
+	if err != nil {
+		return time.Local // it was known where it was chosen
+	}
+	h.zones.Store(p.Zone, zone)
+	return zone
+}

@@ -62,7 +62,8 @@ func (v *Visit) Operator() control.Caller {
 	return c
 }
 
-// secure says whether the browser came over https.
+// secure says whether the browser came over https. Any proxy is believed about that:
+// who lies makes nothing but the cookies of their own browser stricter.
 func (v *Visit) secure() bool {
 	return v.TLS != nil || strings.EqualFold(v.Header.Get("X-Forwarded-Proto"), "https")
 }

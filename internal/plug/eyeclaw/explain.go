@@ -18,6 +18,10 @@ var (
 			"so the plugin gets a 404 from itself and every question fails. " +
 			"Install a plugin version that knows the new interface, or use an OpenClaw older than 2026.3.1, or make this a bot of kind openclaw, which connects to OpenClaw directly and needs no plugin.",
 	}
+	errEndpoint = talk.Say{
+		Zh: "插件已连接，但它那边的 OpenClaw 没有打开对话接口，所以插件把问题交给 OpenClaw 时得到 404。在运行 OpenClaw 的电脑上打开它，再重启网关。",
+		En: "The plugin is connected, but the OpenClaw beside it has its chat endpoint turned off, so OpenClaw answers the plugin's questions with a 404. Turn it on at the computer where OpenClaw runs, and restart the gateway.",
+	}
 	errSlow = talk.Say{
 		Zh: "插件不读取发给它的数据，连接已断开。它所在的电脑或网络可能过载。",
 		En: "The plugin did not read what was sent to it, so it was disconnected. Its computer or network may be overloaded.",
@@ -32,12 +36,24 @@ var (
 	}
 )
 
+// commandOf is what the owner has to run where OpenClaw is, if that helps against
+// something that is wrong.
+func commandOf(fault talk.Say) string {
+	if fault == errEndpoint {
+		return "openclaw config set gateway.http.endpoints.chatCompletions.enabled true && openclaw gateway restart"
+	}
+	return ""
+}
+
 // sayIncompatible is what the person hears of errIncompatible.
 var sayIncompatible = talk.Say{Zh: "插件与 OpenClaw 的版本不兼容，请联系机器人的主人", En: "the plugin does not fit this version of OpenClaw; please tell the bot's owner"}
 
 // incompatible is what the plugin says when OpenClaw has no route for it: its
 // request to itself gets 404, or 405 from the control page.
 var incompatible = regexp.MustCompile(`^HTTP error: (404|405)\b`)
+
+// endpointOff is what the plugin says when OpenClaw has no address for chats.
+var endpointOff = regexp.MustCompile(`^OpenClaw API error: (404|405)\b`)
 
 // Lengths of what is passed on of an error.
 const (
@@ -55,6 +71,9 @@ func explain(text string, lang talk.Lang) (*talk.Failure, talk.Say) {
 			Cause: cause + ": " + errIncompatible.Zh + " / " + errIncompatible.En}, errIncompatible
 	}
 	short := tellable(text)
+	if endpointOff.MatchString(text) {
+		return &talk.Failure{Code: talk.BotFailed, Told: short, Cause: cause}, errEndpoint
+	}
 	owner := talk.Say{Zh: "OpenClaw 或插件报告错误：" + short, En: "OpenClaw or the plugin reported an error: " + short}
 	if short == "" {
 		owner = talk.Say{Zh: "OpenClaw 或插件报告错误，但没有说明原因。", En: "OpenClaw or the plugin reported an error without saying which."}

@@ -451,6 +451,22 @@ func TestPlugin_incompatible(t *testing.T) {
 	}
 }
 
+// OpenClaw's chat endpoint is off until somebody turns it on: its owner is told how.
+func TestPlugin_endpointOff(t *testing.T) {
+	r := newRig(t)
+	r.plugin(func(context.Context, sim.Chat, func(string)) error {
+		return errors.New("OpenClaw API error: 404 - Not Found")
+	})
+	f := r.ask(t.Context(), r.plugged(), "t1", "hi").fails(t, talk.BotFailed)
+	if f.Told != "OpenClaw API error: 404 - Not Found" {
+		t.Errorf("the person hears %q", f.Told)
+	}
+	st, _ := r.s.Status(7)
+	if st.LastError != errEndpoint || !strings.Contains(st.Command, "chatCompletions.enabled true") {
+		t.Errorf("status: %+v", st)
+	}
+}
+
 // Two plugins with one token: the newer one is asked, the older one is kept, and
 // takes over when the newer one is gone.
 func TestTwoPlugins(t *testing.T) {

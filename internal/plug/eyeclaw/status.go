@@ -25,6 +25,8 @@ type Status struct {
 	// is over.
 	LastError   talk.Say
 	LastErrorAt time.Time
+	// Command is what the owner has to run where OpenClaw is, if that helps against it.
+	Command string
 	// Reconnecting says that no socket is there but the plugin is expected back
 	// until ReconnectBy.
 	Reconnecting bool
@@ -60,6 +62,7 @@ func (s *Server) Status(bot int64) (Status, bool) {
 		LastAnswer:  h.answer,
 		LastError:   h.fault,
 		LastErrorAt: h.faultAt,
+		Command:     commandOf(h.fault),
 		Totals:      h.totals,
 	}
 	for _, c := range h.conns {

@@ -5,10 +5,22 @@
 //                        data-done is what the button says then
 //   data-confirm="text"  asks before a form is sent
 //   data-opens="#id"     opens a dialog; data-closes closes the one around it
-//   data-key="a"         is pressed by that key, while nothing is typed
+//   data-key="a"         is pressed by that key, or one of several with spaces between
+//                        them, of which one may be Space, while nothing is typed
 //   data-echo="#id"      shows the value of a slider
 //   data-submits         sends its form when it changes
+//   data-zone="#id"      types the time zone of the browser into a field
 //   data-focus           gets the focus when it appears
+//   data-enter           a text of several lines that Enter sends; Shift+Enter breaks a line;
+//                        data-enter="empty" is sent also if nothing was typed
+//   data-clears          a form that is emptied when its answer begins to come
+//   data-focuses="#id"   a form that moves the focus there when it is sent
+//   data-presses="#id"   clicks on that
+//   data-preview="#id"   shows the picture that a field has chosen there, described by
+//                        data-alt, with a button that says data-remove; data-most is how
+//                        many bytes it may have, and data-large what is said otherwise
+//   data-moves="#id"     takes over what is in there, when it appears
+//   data-tail            the page stays at its end while this grows, if it is there
 "use strict";
 (() => {
   const typing = e => e.target.closest("input:not([type=checkbox], [type=radio], [type=range], [type=button]), textarea, select, [contenteditable]");
@@ -35,9 +47,10 @@
   }
 
   document.addEventListener("click", e => {
-    const button = e.target.closest("[data-copy], [data-opens], [data-closes]");
+    const button = e.target.closest("[data-copy], [data-opens], [data-closes], [data-zone]");
     if (!button) return;
     if (button.dataset.copy) copy(button);
+    if (button.dataset.zone) document.querySelector(button.dataset.zone).value = Intl.DateTimeFormat().resolvedOptions().timeZone;
     if (button.dataset.opens) document.querySelector(button.dataset.opens)?.showModal();
     if ("closes" in button.dataset) button.closest("dialog")?.close();
   });
@@ -52,9 +65,9 @@
 
   document.addEventListener("keydown", e => {
     if (e.ctrlKey || e.metaKey || e.altKey || e.repeat || typing(e)) return;
-    const button = document.querySelector(`[data-key="${CSS.escape(e.key)}"]:not(:disabled)`);
+    const button = document.querySelector(`[data-key~="${e.key === " " ? "Space" : CSS.escape(e.key)}"]:not(:disabled)`);
     if (!button || button.closest("[hidden]") || document.querySelector("dialog[open]")) return;
-    if (e.key === "Enter" && e.target.closest("a, button")) return;
+    if ((e.key === "Enter" || e.key === " ") && e.target.closest("a, button, summary, input")) return;
     e.preventDefault();
     button.click();
   });
@@ -68,8 +81,79 @@
     if ("submits" in (e.target.dataset ?? {})) e.target.form.requestSubmit();
   });
 
+  // Who types Chinese presses Enter to choose a word, which is a keydown and no keypress.
+  document.addEventListener("keypress", e => {
+    if (e.key !== "Enter" || e.shiftKey || e.isComposing || !("enter" in (e.target.dataset ?? {}))) return;
+    e.preventDefault();
+    const form = e.target.form;
+    if (e.target.value.trim() || e.target.dataset.enter === "empty" || form.querySelector(".chosen img")) form.requestSubmit();
+  });
+
+  document.addEventListener("submit", e => {
+    if (e.target.dataset.focuses) document.querySelector(e.target.dataset.focuses)?.focus({preventScroll: true});
+  });
+
+  document.addEventListener("htmx:sse:after:connection", e => {
+    if ("clears" in (e.target.dataset ?? {})) e.target.reset();
+  });
+
+  document.addEventListener("click", e => {
+    const button = e.target.closest("[data-presses]");
+    if (button) document.querySelector(button.dataset.presses)?.click();
+  });
+
+  function preview(field) {
+    const box = document.querySelector(field.dataset.preview);
+    const large = field.files[0]?.size > Number(field.dataset.most);
+    field.setCustomValidity(large ? field.dataset.large : "");
+    if (large) field.reportValidity();
+    for (const other of field.form.querySelectorAll("[data-preview]")) {
+      if (other !== field) {
+        other.value = "";
+        other.setCustomValidity("");
+      }
+    }
+    box.replaceChildren();
+    if (!field.files.length || large) return;
+    const img = new Image();
+    img.src = URL.createObjectURL(field.files[0]);
+    img.alt = box.dataset.alt;
+    const remove = document.createElement("button");
+    remove.type = "button";
+    remove.textContent = box.dataset.remove;
+    remove.addEventListener("click", () => {
+      field.value = "";
+      box.replaceChildren();
+      field.focus();
+    });
+    box.append(img, remove);
+  }
+
+  document.addEventListener("change", e => {
+    if (e.target.dataset?.preview) preview(e.target);
+  });
+
+  const page = document.scrollingElement;
+  let tail = true;
+  const toTail = () => { if (tail) page.scrollTop = page.scrollHeight; };
+  document.addEventListener("scroll", () => { tail = page.scrollTop + innerHeight > page.scrollHeight - 120; }, {passive: true});
+  const grown = new MutationObserver(() => {
+    for (const to of document.querySelectorAll("[data-moves]")) {
+      to.replaceChildren(...document.querySelectorAll(`${to.dataset.moves} > :not(button)`));
+      document.querySelector(to.dataset.moves).replaceChildren();
+      to.removeAttribute("data-moves");
+    }
+    toTail();
+  });
+  for (const log of document.querySelectorAll("[data-tail]")) {
+    grown.observe(log, {childList: true, subtree: true});
+    log.addEventListener("load", toTail, true);
+    addEventListener("resize", toTail);
+    toTail();
+  }
+
   const appeared = root => root.querySelector?.("[data-focus]")?.focus();
   document.addEventListener("htmx:after:swap", e => appeared(e.target));
   appeared(document);
-  document.querySelector(".menu [aria-current]")?.scrollIntoView({inline: "center", block: "nearest"});
+  for (const item of document.querySelectorAll(":is(.menu, .tabs) [aria-current]")) item.scrollIntoView({inline: "center", block: "nearest"});
 })();

@@ -23,9 +23,9 @@ func Person(bot store.Bot, shared bool, turn *talk.Turn) (person string, ok bool
 	switch turn.Door {
 	case "mcp":
 		return "", false
-	case "cli":
+	case "cli", "console":
 		// An administrator can ask other people's bots.
-		return bot.Owner, turn.Person == "cli:"+bot.Owner
+		return bot.Owner, turn.Person == turn.Door+":"+bot.Owner
 	}
 	if shared {
 		return "", false

@@ -21,6 +21,8 @@ func TestPerson(t *testing.T) {
 		"shared glasses":                       {true, talk.Turn{Door: "lingzhu", Person: "lingzhu:ada:U1"}, false},
 		"the owner's command line":             {true, talk.Turn{Door: "cli", Person: "cli:ada"}, true},
 		"somebody else's command line":         {false, talk.Turn{Door: "cli", Person: "cli:bob"}, false},
+		"the owner's browser":                  {true, talk.Turn{Door: "console", Person: "console:ada"}, true},
+		"somebody else's browser":              {false, talk.Turn{Door: "console", Person: "console:bob"}, false},
 		"no conversation":                      {false, talk.Turn{Door: "cli"}, false},
 		"a program":                            {false, talk.Turn{Door: "mcp", Person: "mcp:key:k1"}, false},
 		"a bot":                                {false, talk.Turn{Door: "lingzhu", Person: "lingzhu:ada:U1", Depth: 1}, false},

@@ -102,3 +102,18 @@ func (g *Gateway) conn(o Operator) (*conn, error) {
 	c.access = callerOf(o.Person, o.Key, o.Only, c.client, own)
 	return c, nil
 }
+
+// Paired are the nodes of the operator's that were let in, whatever was approved of them,
+// without what only appears as a node.
+func (g *Gateway) Paired(ctx context.Context, o Operator) ([]wire.Node, error) {
+	c, err := g.conn(o)
+	if err != nil {
+		return nil, wire.Invalid("the rules of this key cannot be read")
+	}
+	if e := wire.Permit(wire.MethodNodeList, c.role, c.scopes); e != nil {
+		return nil, e
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*databaseLimit)
+	defer cancel()
+	return g.pairedRows(ctx, c)
+}

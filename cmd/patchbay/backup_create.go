@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"patchbay/internal/app"
+	"patchbay/internal/backup"
+	"patchbay/internal/control"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+type backupCreateCmd struct {
+	File      string `arg:"" optional:"" help:"File to write; without it, patchbay-DATE-TIME.tar.gz in this folder. One that is there is not overwritten."`
+	dataFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (backupCreateCmd) Help() string {
+	return `The file has the database, and the key that opens the credentials in it: whoever has the file can read everything. A running server goes on meanwhile.
+
+Examples:
+
+    patchbay backup create
+    patchbay backup create /mnt/backups/patchbay.tar.gz`
+}
+
+var (
+	sayBackupMade     = talk.Say{Zh: "备份已写入 %s。它能读出一切，请妥善保管。", En: "The backup is in %s. Whoever has it can read everything, so keep it safe."}
+	sayBackupPostgres = talk.Say{Zh: "数据在 PostgreSQL 里，请用 pg_dump 备份，并保管好 secret", En: "the data is in PostgreSQL: back it up with pg_dump, and keep secret"}
+)
+
+// Run writes the backup.
+func (c *backupCreateCmd) Run(ctx context.Context, sh *shell) error {
+	now := time.Now()
+	if c.File == "" {
+		c.File = backup.Name(now)
+	}
+	return c.with(ctx, sh, func(b *app.Base) (err error) {
+		f, err := os.OpenFile(c.File, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		defer func() {
+			if err = errors.Join(err, f.Close()); err != nil {
+				err = errors.Join(err, ignoreGone(os.Remove(c.File)))
+			}
+		}()
+		err = backup.Write(ctx, f, b.BackupSource(), now)
+		if errors.Is(err, store.ErrNoSnapshot) {
+			return errors.New(sayBackupPostgres.In(sh.lang))
+		}
+		if err == nil {
+			err = f.Sync()
+		}
+		if err != nil {
+			return err
+		}
+		if err := noteAct(ctx, b, control.ActBackupTaken, filepath.Base(c.File)); err != nil {
+			return err
+		}
+		return sh.result(map[string]any{"file": c.File}, func() { sh.say(sayBackupMade, c.File) })
+	})
+}
+
+func ignoreGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"patchbay/internal/backup"
+	"patchbay/internal/control"
+	"patchbay/internal/seal"
+	"patchbay/internal/talk"
+)
+
+type backupRestoreCmd struct {
+	File      string `arg:"" help:"The file that backup create, or the console, has written."`
+	dataFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (backupRestoreCmd) Help() string {
+	return `The backup is checked first. Then the next "patchbay serve" puts it in the place of what is there, which is kept in a folder beside it. Until then nothing changes: restart a server that runs.
+
+Examples:
+
+    patchbay backup restore patchbay-20261122-093000.tar.gz
+    patchbay backup restore patchbay.tar.gz --data /var/lib/patchbay`
+}
+
+var sayBackupStaged = talk.Say{
+	Zh: "备份已检查（%s，Patchbay %s）。下次 patchbay serve%s 启动时恢复；现有数据会留在 %s 的 before-restore-… 里。",
+	En: "The backup is good (%s, by Patchbay %s). The next start of patchbay serve%s restores it; what is there now is kept in %s, in before-restore-….",
+}
+
+// Run checks the backup, and has the next start restore it.
+func (c *backupRestoreCmd) Run(ctx context.Context, sh *shell) error {
+	settings, err := c.load(sh)
+	if err != nil {
+		return err
+	}
+	if settings.Database.URL != "" {
+		return errors.New(sayBackupPostgres.In(sh.lang))
+	}
+	var box *seal.Box
+	if settings.Secret != "" {
+		if box, err = seal.New(settings.Secret); err != nil {
+			return err
+		}
+	}
+	f, err := os.Open(c.File)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	m, err := backup.Stage(ctx, f, settings.Data, box)
+	if err != nil {
+		if e := control.AsError(control.AboutBackup(err)); e != nil {
+			return errors.New(e.In(sh.lang))
+		}
+		return err
+	}
+	return sh.result(map[string]any{"file": c.File, "made_at": m.At, "version": m.Version, "pending": filepath.Join(settings.Data, "restore.pending")}, func() {
+		sh.say(sayBackupStaged, sh.when(m.At), m.Version, c.again(), settings.Data)
+	})
+}

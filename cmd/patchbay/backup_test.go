@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"patchbay/internal/seal"
+)
+
+// A backup that is restored elsewhere has what there was, once the server starts; what
+// was there instead is kept.
+func TestBackupRestores(t *testing.T) {
+	d := newDesk(t)
+	d.ok("user", "add", "ada")
+	d.ok("bot", "add", "--name", "parrot", "--kind", "echo")
+	file := filepath.Join(t.TempDir(), "b.tar.gz")
+	var made struct{ File string }
+	d.json(&made, "backup", "create", file)
+	if info, err := os.Stat(file); err != nil || made.File != file || info.Mode().Perm() != 0o600 {
+		t.Fatalf("%+v: %v, %v", made, info, err)
+	}
+	d.failing(1, "", []string{"backup", "create", file}, "exists")
+	d.ok("bot", "add", "--name", "later", "--kind", "echo")
+
+	other := newDesk(t)
+	other.ok("user", "add", "eve")
+	var staged struct{ Pending string }
+	other.json(&staged, "backup", "restore", file)
+	if _, err := os.Stat(staged.Pending); err != nil {
+		t.Fatal(err)
+	}
+	people := func(folder string) (names []string) {
+		var list []struct{ Name string }
+		other.json(&list, "user", "list", "--data", folder)
+		for _, p := range list {
+			names = append(names, p.Name)
+		}
+		return names
+	}
+	if got := people(other.data); len(got) != 1 || got[0] != "eve" {
+		t.Errorf("before the start there is %q", got)
+	}
+	other.serve()
+	if got := people(other.data); len(got) != 1 || got[0] != "ada" {
+		t.Errorf("restored is %q", got)
+	}
+	var bots []struct{ Name string }
+	other.json(&bots, "bot", "list")
+	if len(bots) != 1 || bots[0].Name != "parrot" {
+		t.Errorf("the bots are %+v", bots)
+	}
+	kept, err := filepath.Glob(filepath.Join(other.data, "before-restore-*"))
+	if err != nil || len(kept) != 1 {
+		t.Fatalf("%q, %v", kept, err)
+	}
+	if got := people(kept[0]); len(got) != 1 || got[0] != "eve" {
+		t.Errorf("kept is %q", got)
+	}
+	if _, err := os.Stat(filepath.Join(kept[0], seal.FileName)); err != nil {
+		t.Error(err)
+	}
+	base := d.base()
+	defer base.Close()
+	acts, err := base.Store.Acts.Newest(context.Background(), "", 9)
+	if err != nil || len(acts) != 2 || acts[0].Act != "backup.taken" || acts[1].About != "ada" {
+		t.Errorf("the journal has %+v, %v", acts, err)
+	}
+}
+
+func TestRestoreRefuses(t *testing.T) {
+	d := newDesk(t)
+	d.ok("user", "add", "ada")
+	file := filepath.Join(t.TempDir(), "x")
+	if err := os.WriteFile(file, []byte("hello"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.failing(1, "", []string{"backup", "restore", file}, "no backup of Patchbay")
+	d.failing(1, "", []string{"backup", "restore", file + "y"}, "no such file")
+	d.failing(1, "", []string{"backup", "restore", file, "--database-url", "postgres://x@127.0.0.1/y"}, "pg_dump")
+}

@@ -1,0 +1,122 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"patchbay/internal/seal"
+	"patchbay/internal/store"
+)
+
+// Why something about a person is not changed.
+var (
+	// ErrLastAdmin says that somebody has to run the installation.
+	ErrLastAdmin = errors.New("somebody has to run this installation, and there would be nobody")
+	// ErrPersonName is a name that somebody else has.
+	ErrPersonName = errors.New("there is a person of this name already")
+	// ErrZone is a time zone that nobody knows.
+	ErrZone = errors.New("there is no such time zone; they are called Europe/Berlin or Asia/Shanghai")
+)
+
+// What is wrong with a name, or a password, that somebody has chosen.
+var (
+	ErrNameEmpty     = errors.New("a name cannot be empty")
+	ErrNameLong      = errors.New("a name may have 60 characters at most")
+	ErrNameControl   = errors.New("a name cannot have control characters")
+	ErrPasswordEmpty = errors.New("a password cannot be empty")
+	ErrPasswordShort = errors.New("a password needs at least 8 characters")
+	ErrPasswordLong  = errors.New("a password may have 1,024 bytes at most")
+)
+
+// SetProfile replaces a person's name, language and time zone. The error is
+// [ErrPersonName], [ErrZone], or says what is wrong with the name.
+func (s *Service) SetProfile(ctx context.Context, p store.Person) error {
+	p.Name, p.Zone = strings.TrimSpace(p.Name), strings.TrimSpace(p.Zone)
+	if err := CheckName(p.Name); err != nil {
+		return err
+	}
+	if p.Zone != "" {
+		// "Local" is known to Go, and means another place on another machine.
+		if _, err := time.LoadLocation(p.Zone); err != nil || p.Zone == "Local" {
+			return ErrZone
+		}
+	}
+	err := s.db.People.SetProfile(ctx, p)
+	if errors.Is(err, store.ErrExists) {
+		return ErrPersonName
+	}
+	return err
+}
+
+// SetRole gives a person another role; the last admin keeps theirs, with
+// [ErrLastAdmin].
+func (s *Service) SetRole(ctx context.Context, person, role string) error {
+	if role != RoleAdmin && role != RoleMember {
+		return fmt.Errorf("a role is %s or %s, not %q", RoleAdmin, RoleMember, role)
+	}
+	err := s.db.People.SetRole(ctx, person, role, RoleAdmin)
+	if errors.Is(err, store.ErrLast) {
+		return ErrLastAdmin
+	}
+	return err
+}
+
+// RemovePerson deletes a person with everything that is theirs; the last admin stays,
+// with [ErrLastAdmin].
+func (s *Service) RemovePerson(ctx context.Context, person string) error {
+	err := s.db.People.Remove(ctx, person, RoleAdmin)
+	if errors.Is(err, store.ErrLast) {
+		return ErrLastAdmin
+	}
+	return err
+}
+
+// ChangePassword replaces the password of who knows the one before, and ends all
+// sign-ins but one, whose browser gets another token; an empty one ends all. The error
+// is [ErrPassword], or says what is wrong with the new password.
+func (s *Service) ChangePassword(ctx context.Context, person, before, password, but string) (token string, err error) {
+	p, err := s.db.People.ByID(ctx, person)
+	if err != nil {
+		return "", err
+	}
+	if !s.passwordOf(p, before) {
+		return "", ErrPassword
+	}
+	if password == "" {
+		return "", ErrPasswordEmpty
+	}
+	hash, err := hashPassword(password)
+	if err != nil {
+		return "", err
+	}
+	if err := s.db.People.SetPassword(ctx, person, hash); err != nil {
+		return "", err
+	}
+	if but != "" {
+		token = seal.Token(32)
+		switch err := s.db.SignIns.Replace(ctx, but, seal.Hash(token), s.now()); {
+		case errors.Is(err, store.ErrNotFound): // it has ended meanwhile
+			but, token = "", ""
+		case err != nil:
+			return "", fmt.Errorf("keep a sign-in: %w", err)
+		default:
+			but = seal.Hash(token)
+		}
+	}
+	return token, s.SignOutOthers(ctx, person, but)
+}
+
+// SignIns lists the browsers in which a person is signed in.
+func (s *Service) SignIns(ctx context.Context, person string) ([]store.SignIn, error) {
+	list, err := s.db.SignIns.ByPerson(ctx, person)
+	now, n := s.now(), 0
+	for _, x := range list {
+		if now.Sub(x.Seen) < store.SignInIdle && now.Sub(x.Created) < SignInLife {
+			list[n], n = x, n+1
+		}
+	}
+	return list[:n], err
+}

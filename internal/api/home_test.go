@@ -1,0 +1,79 @@
+package api_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"patchbay/internal/account"
+	"patchbay/internal/control"
+	"patchbay/internal/talk"
+)
+
+// What a program asks a bot is a conversation, as what somebody says to it; and nobody
+// sees another's.
+func TestAskAndChat(t *testing.T) {
+	h := newHouse(t)
+	bot := h.Script(t, nil, func(_ context.Context, turn *talk.Turn, emit talk.Emit) error {
+		return emit(talk.Text(fmt.Sprintf("%s, %s, after %d", turn.Door, turn.Text(), len(turn.History))))
+	})
+	question := fmt.Sprintf(`{"bot":"%d","text":"hi","conversation":"one"}`, bot.Number)
+	if status, text := h.at(h.operator, "POST", "ask", question); status != http.StatusOK || !strings.Contains(text, "cli, hi, after 0") || !strings.Contains(text, `"end":true`) {
+		t.Errorf("%d: %s", status, text)
+	}
+	path := fmt.Sprintf("bots/%d/chat", bot.Number)
+	for _, query := range []string{"", "?conversation=one"} {
+		chat := answered[control.Chat](h, h.operator, "GET", path+query, "")
+		if chat.Conversation != "one" || chat.Bot.Name != bot.Name || !chat.Bot.Online || len(chat.Exchanges) != 1 || chat.Exchanges[0].Answer != "cli, hi, after 0" {
+			t.Errorf("%s: %+v", query, chat)
+		}
+	}
+	other := h.Key(t, account.NewKey{Name: "another bot's", Scopes: []string{account.ScopeOperator}, Bot: h.bot.Number})
+	for name, key := range map[string]string{"bob": h.bobs, "a key for another bot": other} {
+		if status, text := h.at(key, "GET", path, ""); status != http.StatusNotFound {
+			t.Errorf("%s: %d: %s", name, status, text)
+		}
+		if status, text := h.at(key, "POST", "ask", question); status != http.StatusNotFound {
+			t.Errorf("%s: %d: %s", name, status, text)
+		}
+	}
+	for body, want := range map[string]string{
+		fmt.Sprintf(`{"bot":"%d"}`, bot.Number):                    "say something, or show a picture",
+		fmt.Sprintf(`{"bot":"%d","image":"aGVsbG8="}`, bot.Number): "the picture cannot be read",
+	} {
+		if status, text := h.at(h.operator, "POST", "ask", body); status != http.StatusBadRequest || !strings.Contains(text, want) {
+			t.Errorf("%s: %d: %s", body, status, text)
+		}
+	}
+}
+
+// At a glance somebody sees what is theirs, also an admin.
+func TestGlance(t *testing.T) {
+	h := newHouse(t)
+	g := answered[control.Glance](h, h.admin, "GET", "glance", "")
+	if len(g.Bots) != 1 || g.Bots[0].Number != h.bot.Number || g.Devices != 1 || g.Awake != 0 || g.Waiting != 0 {
+		t.Errorf("ada sees %+v", g)
+	}
+	plugged(t, h, &provider{})
+	h.shows("aa:aa:aa:aa:aa:09", "new")
+	if g = answered[control.Glance](h, h.operator, "GET", "glance", ""); g.Awake != 1 || g.Waiting != 1 {
+		t.Errorf("ada sees %+v", g)
+	}
+	if g = answered[control.Glance](h, h.bobs, "GET", "glance", ""); len(g.Bots) != 1 || g.Bots[0].Number != h.bobsBot.Number || g.Devices != 1 || g.Awake != 0 {
+		t.Errorf("bob sees %+v", g)
+	}
+	if status, text := h.at(h.local, "GET", "glance", ""); status != http.StatusBadRequest {
+		t.Errorf("%d: %s", status, text)
+	}
+	if s := answered[control.Sign](h, h.bobs, "GET", "guide/board", ""); !s.Arrived || s.Name != "lamp" {
+		t.Errorf("bob's board: %+v", s)
+	}
+	if s := answered[control.Sign](h, h.bobs, "GET", "guide/glasses", ""); s != (control.Sign{}) {
+		t.Errorf("bob's glasses: %+v", s)
+	}
+	if status, _ := h.at(h.bobs, "GET", "guide/moon", ""); status != http.StatusNotFound {
+		t.Errorf("%d", status)
+	}
+}

@@ -1,0 +1,52 @@
+package app
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"patchbay/internal/backup"
+	"patchbay/internal/bus"
+	"patchbay/internal/control"
+)
+
+// failing lists what keeps the server from its work.
+func failing(ready *atomic.Bool, b *Base, messages *bus.Bus) func(context.Context) []string {
+	return func(ctx context.Context) []string {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		out := []string{}
+		if !ready.Load() {
+			out = append(out, "stopping")
+		}
+		if b.Store.Ping(ctx) != nil {
+			out = append(out, "database")
+		}
+		if !messages.IsConnected() {
+			out = append(out, "bus")
+		}
+		return out
+	}
+}
+
+// houseOf is what the installation knows about itself.
+func houseOf(b *Base, failing func(context.Context) []string) control.House {
+	h := control.House{
+		Failing: failing, Started: time.Now(), Backup: b.BackupSource(),
+		Settings: func() string {
+			var text strings.Builder
+			b.Config.WriteEffective(&text) //nolint:errcheck // into memory
+			return text.String()
+		},
+	}
+	if b.Config.Secret != "" {
+		h.Key = b.Box
+	}
+	return h
+}
+
+// BackupSource is what is backed up.
+func (b *Base) BackupSource() backup.Source {
+	return backup.Source{Store: b.Store, Box: b.Box, Folder: b.Config.Data, Version: b.Version}
+}

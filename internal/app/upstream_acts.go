@@ -1,0 +1,149 @@
+package app
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"patchbay/internal/account"
+	"patchbay/internal/board"
+	"patchbay/internal/control"
+	"patchbay/internal/plug/mcp/upstream"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+// looksMost bounds how many servers are looked at at a time: each look is a connection,
+// or a program that is started.
+const looksMost = 8
+
+var sayManyLooks = talk.Say{Zh: "正在查看的服务器太多，请稍等再试。", En: "Too many servers are being looked at; try again in a moment."}
+
+// upstreamActs does for pages and programs what the command line does with upstreams.
+func upstreamActs(b *Base, log *slog.Logger) control.UpstreamActs {
+	looking := make(chan struct{}, looksMost)
+	return control.UpstreamActs{
+		Save: func(ctx context.Context, owner store.Person, u store.Upstream, set map[string]json.RawMessage) (store.Upstream, string, error) {
+			s, err := b.changedSettings(owner, u, set)
+			if err != nil {
+				return u, "", err
+			}
+			if u.Number == 0 {
+				return b.AddUpstream(ctx, owner, u.Slug, u.Kind, s)
+			}
+			return u, "", b.SetUpstream(ctx, u, s)
+		},
+		Check: func(ctx context.Context, owner store.Person, u store.Upstream, set map[string]json.RawMessage) (control.UpstreamFound, error) {
+			s, err := b.changedSettings(owner, u, set)
+			if err != nil {
+				return control.UpstreamFound{}, err
+			}
+			select {
+			case looking <- struct{}{}:
+				defer func() { <-looking }()
+			default:
+				return control.UpstreamFound{}, control.Fail(control.TooMany, sayManyLooks)
+			}
+			return b.found(ctx, owner, u, s, log)
+		},
+		Rotate: b.RotateUpstream,
+		Shown:  b.ShownUpstream,
+	}
+}
+
+// changedSettings are the settings of an upstream, or of a new one, with changes.
+func (b *Base) changedSettings(owner store.Person, u store.Upstream, set map[string]json.RawMessage) (UpstreamSettings, error) {
+	s, err := settingsOf(u.Kind)
+	if err == nil && u.Number != 0 {
+		s, err = b.ReadUpstream(u)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := overlay(s, set); err != nil {
+		return nil, control.Said(control.Invalid, err)
+	}
+	if m, ok := s.(*upstream.Settings); ok && m.Command != "" && owner.Role != account.RoleAdmin {
+		return nil, control.Said(control.Refused, errCommand)
+	}
+	if err := s.Validate(); err != nil {
+		return nil, control.Said(control.Invalid, err)
+	}
+	return s, nil
+}
+
+// overlay changes settings by their names: null takes a value away.
+func overlay(s UpstreamSettings, set map[string]json.RawMessage) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	raw := map[string]json.RawMessage{}
+	if err := json.Unmarshal(text, &raw); err != nil {
+		return err
+	}
+	names := settingNames(s)
+	for name, value := range set {
+		switch {
+		case !slices.Contains(names, name): // nor in other letters, which the decoder would take
+			return fmt.Errorf("no setting is called %q; there are %s", name, strings.Join(names, ", "))
+		case string(bytes.TrimSpace(value)) == "null":
+			delete(raw, name)
+		default:
+			raw[name] = value
+		}
+	}
+	if text, err = json.Marshal(raw); err != nil {
+		return err
+	}
+	fresh := reflect.New(reflect.TypeOf(s).Elem())
+	if err := json.Unmarshal(text, fresh.Interface()); err != nil {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			return fmt.Errorf("%s does not fit: it cannot be a JSON %s", wrong.Field, wrong.Value)
+		}
+		return err
+	}
+	reflect.ValueOf(s).Elem().Set(fresh.Elem())
+	return nil
+}
+
+func settingNames(s UpstreamSettings) []string {
+	names := map[string]bool{}
+	for f := range reflect.TypeOf(s).Elem().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		names[name] = true
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// found is what a look at a server finds.
+func (b *Base) found(ctx context.Context, owner store.Person, u store.Upstream, s UpstreamSettings, log *slog.Logger) (control.UpstreamFound, error) {
+	m, ok := s.(*upstream.Settings)
+	if !ok {
+		return control.UpstreamFound{}, fmt.Errorf("an upstream of kind %s cannot be looked at", u.Kind)
+	}
+	r, err := b.CheckUpstream(ctx, owner, u.Slug, m, log, cmp.Or(b.Version, "dev"))
+	if trouble, ok := errors.AsType[*upstream.Trouble](err); ok && ctx.Err() == nil {
+		return control.UpstreamFound{Tools: []string{}, Told: trouble.Told, Cause: trouble.Cause}, nil
+	}
+	if err != nil {
+		return control.UpstreamFound{}, cmp.Or(ctx.Err(), err)
+	}
+	f := control.UpstreamFound{
+		Server: r.Server, Version: r.Version, Protocol: r.Protocol, Transport: r.Transport, Tools: []string{},
+		Hidden: r.Hidden, Skipped: r.Skipped, Cut: r.Cut,
+	}
+	at := board.Outlet{Slug: u.Slug}
+	for _, t := range r.Tools {
+		f.Tools = append(f.Tools, at.FullName(t.Name))
+	}
+	return f, nil
+}

@@ -1,0 +1,61 @@
+package board
+
+import (
+	"context"
+	"sync"
+
+	"patchbay/internal/store"
+)
+
+// records wakes those who look at records of turns and calls while they come.
+type records struct {
+	mu     sync.Mutex
+	change chan struct{} // nil while nobody waits
+}
+
+// Records returns a channel that is closed when this instance has written the next record
+// of a turn, or of calls. Those of other instances are not told of.
+func (b *Board) Records() <-chan struct{} {
+	r := &b.records
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.change == nil {
+		r.change = make(chan struct{})
+	}
+	return r.change
+}
+
+func (r *records) added() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.change != nil {
+		close(r.change)
+		r.change = nil
+	}
+}
+
+// keepCalls writes rows of the audit trail.
+func (b *Board) keepCalls(ctx context.Context, rows []store.Call) error {
+	if err := b.Store.Calls.Add(ctx, rows); err != nil {
+		return err
+	}
+	b.records.added()
+	return nil
+}
+
+// Held counts the outlets that an instance holds, this one or another, by the person
+// whose they are: devices and nodes that are connected.
+func (b *Board) Held() map[string]int {
+	c := b.catalog
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := map[string]int{}
+	for owner, ids := range c.owned {
+		for _, id := range ids {
+			if o := c.find(id); o != nil && o.Held && o.Owner == owner {
+				out[owner]++
+			}
+		}
+	}
+	return out
+}

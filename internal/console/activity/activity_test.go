@@ -1,0 +1,333 @@
+package activity_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/internal/board"
+	"patchbay/internal/board/boardtest"
+	"patchbay/internal/console/activity"
+	"patchbay/internal/console/consoletest"
+	"patchbay/internal/console/page"
+	"patchbay/internal/control"
+	"patchbay/internal/store"
+	"patchbay/internal/store/storetest"
+	"patchbay/internal/talk"
+	"patchbay/internal/tool"
+)
+
+func TestMain(m *testing.M) { storetest.Main(m) }
+
+func newRig(t testing.TB, o consoletest.Options) *consoletest.Rig {
+	return consoletest.New(t, o, func(*consoletest.Rig) []page.Route { return activity.Routes() })
+}
+
+// asks puts a question to a bot, as glasses do, and returns the turn.
+func asks(t testing.TB, r *consoletest.Rig, bot store.Bot, text string) string {
+	t.Helper()
+	turn := &talk.Turn{Bot: bot.Number, Door: "lingzhu", Person: "w", Conversation: "c", Lang: talk.English, Parts: []talk.Part{{Text: text}}}
+	err := r.Board.Answer(context.Background(), turn, func(talk.Event) error { return nil })
+	if f := talk.AsFailure(err); f != nil && f.Code != talk.BotFailed {
+		t.Fatal(err)
+	}
+	return turn.ID
+}
+
+// echoes is a bot that says everything back, and fails when it is told to.
+func echoes(_ context.Context, turn *talk.Turn, emit talk.Emit) error {
+	if turn.Text() == "fail" {
+		return talk.Fail(talk.BotFailed, "", errors.New("the model <has> no quota"))
+	}
+	return emit(talk.Text("echo of " + turn.Text()))
+}
+
+// called writes a call that somebody made.
+func called(t testing.TB, r *consoletest.Rig, c store.Call) {
+	t.Helper()
+	if c.At.IsZero() {
+		c.At = time.Now()
+	}
+	if err := r.Store.Calls.Add(t.Context(), []store.Call{c}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A turn is on the list, and on its page with where its time went; what was said is
+// there only if it is kept.
+func TestTurns(t *testing.T) {
+	r := newRig(t, consoletest.Options{})
+	keeps := r.Script(t, map[string]string{"keep_content": "true"}, echoes)
+	quiet := r.Script(t, nil, echoes)
+	said, failed := asks(t, r, keeps, "good <morning>"), asks(t, r, quiet, "fail")
+	called(t, r, store.Call{ID: "c1", Person: r.Person.ID, Bot: keeps.Number, Turn: said, Door: "bot", Tool: "home_set_lamp", Outcome: "trouble", Cause: "no bulb", Took: time.Millisecond})
+	called(t, r, store.Call{ID: "c2", Person: r.Bob.ID, Turn: said, Tool: "bobs_secret", Outcome: "done"}) // who names another's turn
+	b := r.As(r.Person)
+	p := b.Get("/activity")
+	if !p.Has(keeps.Name, quiet.Name, "answered", "failed", "glasses", "/activity/turns/"+said) || strings.Contains(p.Text, "morning") {
+		t.Errorf("the list is %s", p.Text)
+	}
+	if p = b.Get("/activity?outcome=wrong"); p.Has(keeps.Name+"</a>") || !p.Has(quiet.Name+"</a>") {
+		t.Errorf("what went wrong is %s", p.Text)
+	}
+	if p = b.Get(fmt.Sprintf("/activity?bot=%d&door=lingzhu&day=%s", keeps.Number, time.Now().Format(time.DateOnly))); !p.Has(keeps.Name+"</a>") || p.Has(quiet.Name+"</a>") {
+		t.Errorf("turns with one bot are %s", p.Text)
+	}
+	if p = b.Get("/activity?day=2020-01-01"); !p.Has("Nothing fits") {
+		t.Errorf("turns of long ago are %s", p.Text)
+	}
+	if p = b.Get("/activity?outcome=splendid"); p.Status != http.StatusUnprocessableEntity || !p.Has("hung_up") {
+		t.Errorf("%d: %s", p.Status, p.Text)
+	}
+	p = b.Get("/activity/turns/" + said)
+	if !p.Has("good &lt;morning&gt;", "echo of good", "home_set_lamp", "no bulb", "<svg", "to the first piece", "pieces: 1") || p.Has("bobs_secret") {
+		t.Errorf("the turn is %s", p.Text)
+	}
+	p = b.Get("/activity/turns/" + failed)
+	if !p.Has("The bot said that it failed", "the model &lt;has&gt; no quota", "What was said is not kept") {
+		t.Errorf("the turn that failed is %s", p.Text)
+	}
+}
+
+// Nobody sees what is another's; who runs the installation does if asked for, but not
+// what was said.
+func TestWhose(t *testing.T) {
+	r := newRig(t, consoletest.Options{Options: boardtest.Options{Board: board.Options{KeepContent: true}}})
+	bot := r.Script(t, nil, echoes)
+	said := asks(t, r, bot, "adas words")
+	if err := r.Store.Traces.Finish(t.Context(), store.Trace{Turn: "bobs", Owner: r.Bob.ID, Bot: 99, At: time.Now(), Outcome: "done", Door: "mcp", Question: "bobs words"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	called(t, r, store.Call{ID: "c1", Person: r.Person.ID, Tool: "adas_tool", Outcome: "done"})
+	called(t, r, store.Call{ID: "c2", Person: r.Bob.ID, Tool: "bobs_tool", Outcome: "done"})
+	bob, ada := r.As(r.Bob), r.As(r.Person)
+	for _, path := range []string{"/activity", "/activity?everybody=on", "/activity?bot=" + fmt.Sprint(bot.Number)} {
+		if p := bob.Get(path); p.Has(said) || p.Has(bot.Name) {
+			t.Errorf("bob sees at %s: %s", path, p.Text)
+		}
+	}
+	if p := bob.Get("/activity/turns/" + said); p.Status != http.StatusNotFound {
+		t.Errorf("bob gets %d", p.Status)
+	}
+	if p := bob.Get("/activity/turns/" + said + "?everybody=on"); p.Status != http.StatusNotFound {
+		t.Errorf("bob gets %d", p.Status)
+	}
+	if p := bob.Get("/activity/calls?everybody=on"); p.Has("adas_tool") || !p.Has("bobs_tool") {
+		t.Errorf("bob sees %s", p.Text)
+	}
+	if p := ada.Get("/activity"); p.Has("bobs") {
+		t.Errorf("ada sees without asking: %s", p.Text)
+	}
+	if p := ada.Get("/activity/turns/bobs"); p.Status != http.StatusNotFound {
+		t.Errorf("ada gets %d without asking", p.Status)
+	}
+	if p := ada.Get("/activity?everybody=on"); !p.Has("/activity/turns/bobs?everybody=on", said) {
+		t.Errorf("ada sees %s", p.Text)
+	}
+	if p := ada.Get("/activity/turns/bobs?everybody=on"); p.Status != http.StatusOK || p.Has("bobs words") {
+		t.Errorf("ada sees %d: %s", p.Status, p.Text)
+	}
+	if p := ada.Get("/activity/calls?everybody=on"); !p.Has("adas_tool", "bobs_tool") {
+		t.Errorf("ada sees %s", p.Text)
+	}
+	// Bob cannot delete what is ada's.
+	if p := bob.Post("/activity/privacy/delete", "bot", fmt.Sprint(bot.Number), "said", "on", "turns", "on", "sure", "on"); p.Status != http.StatusNotFound {
+		t.Errorf("bob deletes: %d", p.Status)
+	}
+	bob.Post("/activity/privacy/delete", "said", "on", "turns", "on", "arguments", "on", "sure", "on")
+	if _, err := r.Store.Traces.ByTurn(t.Context(), said); err != nil {
+		t.Error("bob has deleted what is ada's")
+	}
+	if _, err := r.Store.Traces.ByTurn(t.Context(), "bobs"); !errors.Is(err, store.ErrNotFound) {
+		t.Error("what is bob's is there still")
+	}
+}
+
+// A page has fifty, and leads to the rest.
+func TestPages(t *testing.T) {
+	r := newRig(t, consoletest.Options{})
+	at := time.Now().Add(-time.Hour)
+	var calls []store.Call
+	for i := range 120 {
+		calls = append(calls, store.Call{ID: fmt.Sprintf("c%03d", i), Person: r.Person.ID, At: at, Tool: fmt.Sprintf("tool_%03d", i), Outcome: "done"})
+		if err := r.Store.Traces.Finish(t.Context(), store.Trace{Turn: fmt.Sprintf("turn %03d/?", i), Owner: r.Person.ID, Bot: 1, At: at, Outcome: "done"}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Store.Calls.Add(t.Context(), calls); err != nil {
+		t.Fatal(err)
+	}
+	b := r.As(r.Person)
+	for _, c := range []struct{ path, row string }{{"/activity?outcome=done", "/activity/turns/"}, {"/activity/calls?tool=tool_*", "<code>tool_"}} {
+		var sizes []int
+		for path := c.path; path != ""; {
+			p := b.Get(path)
+			sizes = append(sizes, strings.Count(p.Text, c.row))
+			path = ""
+			if _, after, ok := strings.Cut(p.Text, "after="); ok {
+				after, _, _ = strings.Cut(after, `"`)
+				path = c.path + "&after=" + strings.SplitN(after, "&", 2)[0]
+			}
+		}
+		if fmt.Sprint(sizes) != "[50 50 20]" {
+			t.Errorf("%s has pages of %v", c.path, sizes)
+		}
+	}
+	if p := b.Get("/activity/turns/" + url.PathEscape("turn 007/?")); p.Status != http.StatusOK || !p.Has("turn 007/?") {
+		t.Errorf("%d: %s", p.Status, p.Text)
+	}
+	if p := b.Get("/activity?after=nonsense"); p.Status != http.StatusUnprocessableEntity {
+		t.Errorf("%d", p.Status)
+	}
+}
+
+// follows reads what a page that is open is sent, event by event.
+func follows(t *testing.T, r *consoletest.Rig, b *consoletest.Browser, path string) func() string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := b.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	lines := bufio.NewReader(resp.Body)
+	return func() string {
+		t.Helper()
+		var event strings.Builder
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil && !errors.Is(err, io.EOF) {
+				t.Fatal(err)
+			}
+			if data, ok := strings.CutPrefix(line, "data: "); ok {
+				event.WriteString(data)
+			} else if line == "\n" && event.Len() > 0 {
+				return event.String()
+			}
+			if err != nil {
+				t.Fatalf("the stream ended with %q", event.String())
+			}
+		}
+	}
+}
+
+// Who follows sees what comes, once, and nothing of anybody else's.
+func TestFollow(t *testing.T) {
+	r := newRig(t, consoletest.Options{})
+	bot := r.Script(t, nil, echoes)
+	b := r.As(r.Person)
+	next := follows(t, r, b, "/activity/live")
+	if e := next(); !strings.Contains(e, "No turns yet") || !strings.Contains(e, "#records") {
+		t.Fatalf("it begins with %s", e)
+	}
+	first := asks(t, r, bot, "one")
+	if e := next(); !strings.Contains(e, first) || !strings.Contains(e, `hx-target="#records"`) {
+		t.Fatalf("the first turn is %s", e)
+	}
+	second := asks(t, r, bot, "two")
+	if e := next(); !strings.Contains(e, second) || strings.Contains(e, first) || !strings.Contains(e, `hx-swap="afterbegin"`) {
+		t.Fatalf("the second turn is %s", e)
+	}
+	calls := follows(t, r, r.As(r.Bob), "/activity/calls/live?outcome=wrong")
+	if e := calls(); !strings.Contains(e, "Nothing fits") {
+		t.Fatalf("it begins with %s", e)
+	}
+	for _, p := range []store.Person{r.Person, r.Bob} { // neither has such a tool
+		if _, err := r.Board.Call(t.Context(), board.Access{Caller: tool.Caller{Person: p.ID, Door: "mcp"}}, "lamp_of_"+p.Name, &tool.Call{}); err == nil {
+			t.Fatal("a tool is there")
+		}
+	}
+	if e := calls(); !strings.Contains(e, "lamp_of_bob") || strings.Contains(e, "lamp_of_ada") || !strings.Contains(e, "There is no such tool") {
+		t.Fatalf("bob's call is %s", e)
+	}
+}
+
+// What is kept is told, and deleted on demand, after a yes.
+func TestPrivacy(t *testing.T) {
+	r := newRig(t, consoletest.Options{
+		Options: boardtest.Options{Board: board.Options{KeepContent: true}},
+		Control: control.Options{Keeping: control.Keeping{Traces: 7 * 24 * time.Hour, Content: true, Calls: 36 * time.Hour, Exchanges: 30 * 24 * time.Hour, Told: 20, Pictures: time.Hour}},
+	})
+	one, two := r.Script(t, map[string]string{"keep_content": "false"}, echoes), r.Script(t, nil, echoes)
+	asks(t, r, one, "hello")
+	said := asks(t, r, two, "hello again")
+	b := r.As(r.Person)
+	if p := b.Get("/activity/privacy"); !p.Has("trace.keep", "for 7 days", "for 36 hours", "for 60 minutes", "20 turns", "what was said is not kept", one.Name, "PATCHBAY_TRACE_KEEP") {
+		t.Errorf("kept is %s", p.Text)
+	}
+	if p := b.Post("/activity/privacy/delete", "said", "on"); p.Status != http.StatusUnprocessableEntity || !p.Has("Confirm first", `name="said" checked`) {
+		t.Errorf("%d: %s", p.Status, p.Text)
+	}
+	if p := b.Post("/activity/privacy/delete", "sure", "on"); p.Status != http.StatusUnprocessableEntity || !p.Has("Say what is to be deleted") {
+		t.Errorf("%d: %s", p.Status, p.Text)
+	}
+	if p := b.Post("/activity/privacy/delete", "sure", "on", "said", "on", "bot", fmt.Sprint(two.Number)); !p.Has("Deleted: 1 exchanges") {
+		t.Errorf("%d: %s", p.Status, p.Text)
+	}
+	if p := b.Get("/activity/turns/" + said); !p.Has("What was said is not kept") {
+		t.Errorf("it is there still: %s", p.Text)
+	}
+	if kept, err := r.Store.Conversations.Last(t.Context(), one.Number, "w", "c", 10); err != nil || len(kept) != 1 {
+		t.Errorf("of the other bot, %d exchanges are left: %v", len(kept), err)
+	}
+	if p := b.Post("/activity/privacy/delete", "sure", "on", "turns", "on"); !p.Has("2 records of turns") {
+		t.Errorf("%d: %s", p.Status, p.Text)
+	}
+	if p := b.Get("/activity"); !p.Has("No turns yet") {
+		t.Errorf("left are %s", p.Text)
+	}
+}
+
+// lamp is a device.
+type lamp struct{}
+
+func (lamp) Call(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("on"), nil }
+
+// Charts have what was a moment ago, devices of their person alone, and say since when.
+func TestChartsPage(t *testing.T) {
+	r := newRig(t, consoletest.Options{})
+	bot := r.Script(t, nil, echoes)
+	b := r.As(r.Person)
+	if p := b.Get("/activity/charts"); !p.Has("There were no turns in the last 24 hours", "Not counted yet", "Nothing failed") || p.Has("<svg class=\"plot\"") {
+		t.Errorf("of nothing: %s", p.Text)
+	}
+	if _, err := r.Board.Plug(board.Outlet{ID: board.DeviceOutlet(1), Owner: r.Person.ID, Slug: "lamp", Kind: "xiaozhi", Held: true}, lamp{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Board.Plug(board.Outlet{ID: board.DeviceOutlet(2), Owner: r.Person.ID, Slug: "asleep", Kind: "xiaozhi"}, lamp{}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // it counts once, and ends
+	if err := r.Control.Count(ctx); err != nil {
+		t.Fatal(err)
+	}
+	asks(t, r, bot, "hello")
+	asks(t, r, bot, "fail")
+	p := b.Get("/activity/charts")
+	if !p.Has("2 turns, of which 1 did not go well", "1 turns failed", "1 now, 1 at the most", "nothing from before", "Half of the turns", `class="wrong"`) {
+		t.Errorf("%s", p.Text)
+	}
+	asks(t, r, bot, "hello again")
+	if p := b.Get("/activity/charts"); !p.Has("3 turns, of which 1") {
+		t.Errorf("what was a moment ago is not there: %s", p.Text)
+	}
+	if p := r.As(r.Bob).Get("/activity/charts?everybody=on"); !p.Has("There were no turns", "0 now, 0 at the most") {
+		t.Errorf("bob sees %s", p.Text)
+	}
+	if p := b.Get("/activity/charts?everybody=on"); !p.Has("3 turns", "1 now") {
+		t.Errorf("everybody's are %s", p.Text)
+	}
+}

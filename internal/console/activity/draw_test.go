@@ -1,0 +1,96 @@
+package activity
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/internal/console/page"
+	"patchbay/internal/control"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+var update = flag.Bool("update", false, "write what is drawn into testdata")
+
+// A turn is drawn to scale: in line, to the first piece, its calls, the answer, and what
+// came after the asker had gone.
+func TestWaterfall(t *testing.T) {
+	at := time.Date(2026, 3, 23, 14, 5, 9, 0, time.UTC)
+	call := func(tool string, from, took time.Duration) control.Call {
+		return control.Call{Call: store.Call{Tool: tool, At: at.Add(from), Took: took}}
+	}
+	for name, d := range map[string]control.TurnDetail{
+		"tools": {
+			TurnRow: control.TurnRow{Trace: store.Trace{At: at, Queue: 200 * time.Millisecond, First: 1800 * time.Millisecond, Total: 4 * time.Second, Outcome: "done"}},
+			Calls:   []control.Call{call("home_get_temperature", 400*time.Millisecond, 300*time.Millisecond), call("home_<set>_a_lamp_with_a_very_long_name", 3*time.Second, 0)},
+		},
+		"late": {TurnRow: control.TurnRow{Trace: store.Trace{At: at, Total: 55 * time.Second, Late: 90 * time.Second, Outcome: "failed"}}},
+	} {
+		var b bytes.Buffer
+		v := &page.Visit{Lang: talk.English}
+		if err := waterfall(v, fallOf(v, d)).Render(t.Context(), &b); err != nil {
+			t.Fatal(err)
+		}
+		got := strings.ReplaceAll(b.String(), "><", ">\n<") + "\n"
+		file := filepath.Join("testdata", name+".svg")
+		if *update {
+			if err := os.MkdirAll("testdata", 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != string(want) {
+			t.Errorf("%s is drawn as\n%s\nnot\n%s", name, got, want)
+		}
+	}
+}
+
+// Bars pile up to the height of the plot, and lines break where there is nothing.
+func TestCharts(t *testing.T) {
+	v := &page.Visit{Lang: talk.English}
+	hours := make([]control.Hour, 4)
+	hours[1] = control.Hour{Done: 6, HungUp: 1, Failed: 3, Pieces: 7, Half: time.Second, Most: 4 * time.Second, Calls: 2}
+	hours[2] = control.Hour{Done: 5, Pieces: 5, Half: 2 * time.Second, Most: 2 * time.Second}
+	b := turnsChart(v, hours)
+	if b.most != 10 || !strings.Contains(b.told, "15 turns, of which 4") {
+		t.Errorf("%+v", b)
+	}
+	var heights []string
+	for i := range hours {
+		for _, r := range b.blocks(i) {
+			heights = append(heights, r.x+" "+r.y+"+"+r.height)
+		}
+	}
+	if got := strings.Join(heights, ", "); got != "26.88% 76+84, 26.88% 62+14, 26.88% 20+42, 51.88% 90+70" {
+		t.Errorf("blocks at %s", got)
+	}
+	if got := steps(hours, 4*time.Second, func(h *control.Hour) time.Duration { return h.Most }); got != "M1 0H2V50H3" {
+		t.Errorf("the line is %s", got)
+	}
+	if e := errorsChart(v, hours); e.most != 5 || !strings.Contains(e.told, "3 turns failed, and 2 calls") {
+		t.Errorf("%+v", e)
+	}
+	now := time.Date(2026, 3, 23, 14, 0, 0, 0, time.UTC)
+	var s control.Stats
+	for i, n := range []int{0, 2, 2, 1} {
+		s.Devices = append(s.Devices, control.Sample{At: now.Add(time.Duration(i-4) * time.Minute), Connected: n})
+	}
+	d := devicesOf(s, now)
+	if d.line != "M1436 100H1437V0H1439V50H1440" || d.now != 1 || d.most != 2 || !d.partial {
+		t.Errorf("%+v", d)
+	}
+	if d := devicesOf(control.Stats{}, now); !d.since.IsZero() || d.line != "" {
+		t.Errorf("%+v", d)
+	}
+}

@@ -1,0 +1,232 @@
+package devices_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/internal/board"
+	"patchbay/internal/console/consoletest"
+	"patchbay/internal/store"
+	"patchbay/internal/tool"
+)
+
+func TestDevice(t *testing.T) {
+	h := newHouse(t)
+	ada := h.As(h.Person)
+	p := ada.Get("/devices/1")
+	if !p.Has(`<h1>kettle</h1>`, "Asking the device", "Show a text", "Take a photo", "Play a sound", "Listen in", "aa:aa:aa:aa:aa:01", "esp32s3") {
+		t.Errorf("the page is %s", p.Text)
+	}
+	if p := ada.Get("/devices/1/settings"); !p.Has("can do harm", "kettle_reboot") {
+		t.Errorf("restarting it is not explained: %s", p.Text)
+	}
+	now := ada.Ask("GET", "/devices/1/now")
+	if !now.Has(`type="range" min="0" max="100" step="1" value="37"`, `<option value="dark" selected>Dark`, "80%", "wifi · home", "MQTT", "Awake, idle", "Waits until it wakes") || now.Has("<html") {
+		t.Errorf("now is %s", now.Text)
+	}
+	if p := ada.Get("/devices/1/now"); p.At != "/devices/1?now" || !p.Has(`value="37"`, "<html") {
+		t.Errorf("without a script, ada is at %s: %s", p.At, p.Text)
+	}
+	// Asleep, it is not asked.
+	h.socket.Hold(false)
+	h.gadget.calls = nil
+	if p := ada.Ask("GET", "/devices/1/now"); !p.Has("It is asleep") || p.Has("range") || h.gadget.called("self.get_device_status {} console") {
+		t.Errorf("asleep, now is %s after %q", p.Text, h.gadget.calls)
+	}
+}
+
+func TestCall(t *testing.T) {
+	h := newHouse(t)
+	ada := h.As(h.Person)
+	const volume = "/devices/1/tools/self.audio_speaker.set_volume"
+	if p := ada.Ask("POST", volume, "as", "brief", "arg.volume", "25"); p.Status != 200 || !p.Has("Done.") || !h.gadget.called(`self.audio_speaker.set_volume {"volume":25} console`) {
+		t.Errorf("the volume: %d %s, %q", p.Status, p.Text, h.gadget.calls)
+	}
+	for _, c := range []struct {
+		volume, want string
+	}{{"101", "volume: It may be 100 at most."}, {"", "volume: This is needed."}, {"loud", "whole number"}} {
+		if p := ada.Ask("POST", volume, "as", "brief", "arg.volume", c.volume); !p.Has(c.want) {
+			t.Errorf("volume %q: %s", c.volume, p.Text)
+		}
+	}
+	// A card has its complaints beside the fields, and the result below.
+	if p := ada.Ask("POST", volume, "arg.volume", "101"); !p.Has(`hx-swap="outerMorph"`, `role="alert">It may be 100 at most.`) || p.Has("Done") {
+		t.Errorf("a card: %s", p.Text)
+	}
+	h.gadget.say["show"] = tool.Trouble("no <display>")
+	if p := ada.Ask("POST", "/devices/1/tools/show", "arg.text", "hi"); !p.Has("The tool says that it failed", "no &lt;display&gt;") || !h.gadget.called(`show {"text":"hi","later":false} console`) {
+		t.Errorf("trouble: %s, %q", p.Text, h.gadget.calls)
+	}
+	h.gadget.say["show"] = &tool.Result{Content: tool.Text("It waits.").Content, Structured: json.RawMessage(`{"delivered":false,"waits":true}`)}
+	if p := ada.Ask("POST", "/devices/1/tools/show", "as", "brief", "arg.text", "hi"); !p.Has("It is kept, and delivered when the device wakes up.") || p.Has("<pre") {
+		t.Errorf("what waits: %s", p.Text)
+	}
+	if p := ada.Ask("POST", "/devices/1/tools/show", "arg.text", "hi"); !p.Has("It waits.", "<pre") {
+		t.Errorf("what waits, on a card: %s", p.Text)
+	}
+	// Without a script it is a page.
+	if p := ada.Post(volume, "arg.volume", "7"); p.Status != 200 || !p.Has("<html", `value="7"`, "true") {
+		t.Errorf("without a script: %d %s", p.Status, p.Text)
+	}
+	if p := ada.Post(volume, "arg.volume", "700"); p.Status != 422 || !p.Has("<html", "It may be 100 at most.") {
+		t.Errorf("without a script, wrongly: %d %s", p.Status, p.Text)
+	}
+	if p := ada.Ask("POST", "/devices/1/tools/reboot", "as", "brief"); !p.Has("This tool is not allowed.") || h.gadget.called("reboot {} console") {
+		t.Errorf("what is dangerous: %s", p.Text)
+	}
+	if p := ada.Ask("POST", "/devices/1/tools/nothing", "as", "brief"); !p.Has("There is no such tool.") {
+		t.Errorf("what is not there: %s", p.Text)
+	}
+	h.gadget.say["self.camera.take_photo"] = &tool.Result{Content: json.RawMessage(`[{"type":"text","text":"{\"success\":true,\"text\":\"a cup\"}"},{"type":"image","mimeType":"image/jpeg","data":"/9j/"}]`)}
+	if p := ada.Ask("POST", "/devices/1/tools/self.camera.take_photo", "as", "brief", "arg.question", "what?"); !p.Has(`<p class="words">a cup</p>`, `src="data:image/jpeg;base64,/9j/"`) {
+		t.Errorf("the photo: %s", p.Text)
+	}
+	h.gadget.say["record"] = &tool.Result{Content: json.RawMessage(`[{"type":"audio","mimeType":"audio/ogg","data":"T2dnUw=="}]`)}
+	if p := ada.Ask("POST", "/devices/1/tools/record", "as", "brief", "arg.seconds", "3"); !p.Has("<audio", "data:audio/ogg;base64,T2dnUw==") || !h.gadget.called(`record {"seconds":3} console`) {
+		t.Errorf("the recording: %s", p.Text)
+	}
+	// What a device cannot be told now is offered for later, once.
+	h.gadget.err = tool.Fail(tool.Offline, "The board is asleep.", nil)
+	if p := ada.Ask("POST", "/devices/1/tools/show", "as", "brief", "arg.text", "hi"); !p.Has("nobody talks to it", "Do it when it wakes up", `name="arg.later" value="true"`, "The board is asleep.") {
+		t.Errorf("asleep: %s", p.Text)
+	}
+	if p := ada.Ask("POST", "/devices/1/tools/show", "as", "brief", "arg.text", "hi", "arg.later", "true"); p.Has("Do it when") || !h.gadget.called(`show {"text":"hi","later":true} console`) {
+		t.Errorf("later: %s, %q", p.Text, h.gadget.calls)
+	}
+	if p := ada.Ask("POST", "/devices/1/tools/self.camera.take_photo", "as", "brief", "arg.question", "x"); !p.Has("It cannot be reached now") || p.Has("Do it when") {
+		t.Errorf("what cannot wait: %s", p.Text)
+	}
+	if p := ada.Ask("POST", "/devices/1/tools/record", "as", "brief", "arg.seconds", "3"); !p.Has("Nobody talked to the device meanwhile") {
+		t.Errorf("a recording of nobody: %s", p.Text)
+	}
+}
+
+// Each tool has a form on the page of tools, unless it is not allowed.
+func TestTools(t *testing.T) {
+	h := newHouse(t)
+	if err := h.Store.ToolRules.Set(t.Context(), store.ToolRule{Owner: h.Person.ID, Tool: "kettle_show", Rule: board.RuleDeny, Created: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Board.OnTools(t.Context(), func(context.Context) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	ada := h.As(h.Person)
+	p := ada.Get("/devices/1/tools")
+	if !p.Has("Tools of this device", "Tools that every device has", `name="arg.volume" type="range"`, "not allowed", "You do not allow this tool", "only looks", "can do harm", "Restart the device") ||
+		p.Has(`action="/devices/1/tools/show"`) || p.Has(`action="/devices/1/tools/reboot"`) {
+		t.Errorf("the tools are %s", p.Text)
+	}
+	if p := ada.Get("/devices/1"); !p.Has("You do not allow this tool") {
+		t.Errorf("on its page, what is denied is not said to be: %s", p.Text)
+	}
+	h.socket.Offer(nil)
+	if p := ada.Get("/devices/1/tools"); !p.Has("Its tools are not known yet") {
+		t.Errorf("without tools there is %s", p.Text)
+	}
+}
+
+// upload sends a form with a file.
+func (h *house) upload(file []byte, fields ...string) consoletest.Page {
+	h.t.Helper()
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	for i := 0; i < len(fields); i += 2 {
+		form.WriteField(fields[i], fields[i+1]) //nolint:errcheck // into memory
+	}
+	w, _ := form.CreateFormFile("file", "sound.wav") // the same
+	w.Write(file)                                    //nolint:errcheck // the same
+	form.Close()                                     //nolint:errcheck // the same
+	req, err := http.NewRequestWithContext(h.t.Context(), http.MethodPost, h.URL+"/devices/1/play", &body)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", form.FormDataContentType())
+	req.Header.Set("HX-Request", "true")
+	resp, err := h.As(h.Person).Do(req)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return consoletest.Page{Status: resp.StatusCode, Text: string(text)}
+}
+
+func TestPlay(t *testing.T) {
+	h := newHouse(t)
+	wav := append([]byte("RIFF\x00\x00\x00\x00WAVE"), make([]byte, 40)...)
+	if p := h.upload(wav, "as", "brief", "arg.text", "ding"); !p.Has("Done.") || !strings.HasPrefix(h.gadget.calls[0], `play {"sound":"UklGRg`) || !strings.Contains(h.gadget.calls[0], `"text":"ding"`) {
+		t.Errorf("a file: %s, %q", p.Text, h.gadget.calls)
+	}
+	h.gadget.calls = nil
+	if p := h.upload(nil, "as", "brief", "arg.url", "https://a.example/x.ogg"); !p.Has("Done.") || !h.gadget.called(`play {"url":"https://a.example/x.ogg"} console`) {
+		t.Errorf("an address: %s, %q", p.Text, h.gadget.calls)
+	}
+	h.gadget.calls = nil
+	for _, c := range []struct {
+		file []byte
+		want string
+	}{
+		{nil, "Choose a file, or give an address."},
+		{[]byte("ID3 and so on"), "neither a WAV nor an Ogg"},
+		{append([]byte("OggS"), make([]byte, 2<<20)...), "larger than 2 MiB"},
+		{append([]byte("OggS"), make([]byte, 8<<20)...), "larger than 2 MiB"},
+	} {
+		if p := h.upload(c.file, "as", "brief"); !p.Has(c.want) {
+			t.Errorf("a file of %d bytes: %d %s", len(c.file), p.Status, p.Text)
+		}
+	}
+	if len(h.gadget.calls) > 0 {
+		t.Errorf("it was called nevertheless: %.200q", h.gadget.calls)
+	}
+	h.gadget.err = tool.Fail(tool.Offline, "asleep", nil)
+	if p := h.upload(wav, "as", "brief"); !p.Has("Do it when it wakes up") {
+		t.Errorf("asleep: %s", p.Text)
+	}
+	if p := h.upload(wav, "as", "brief", "arg.later", "true"); p.Has("Do it when it wakes up") || !strings.Contains(h.gadget.calls[1], `"later":true`) {
+		t.Errorf("later: %s", p.Text)
+	}
+}
+
+func TestListen(t *testing.T) {
+	h := newHouse(t)
+	ada := h.As(h.Person)
+	h.listen = func(_ context.Context, _ int64, w io.Writer) error {
+		_, err := io.WriteString(w, "OggS and so on")
+		return err
+	}
+	if p := ada.Ask("GET", "/devices/1/listening?on=1"); !p.Has("You are listening to kettle", `autoplay src="/devices/1/listen"`, "Stop listening") {
+		t.Errorf("listening: %s", p.Text)
+	}
+	if p := ada.Ask("GET", "/devices/1/listening"); p.Has("<audio") || !p.Has("Listen") {
+		t.Errorf("not listening any more: %s", p.Text)
+	}
+	if p := ada.Get("/devices/1/listen"); p.Status != 200 || p.Text != "OggS and so on" || p.Header.Get("Content-Type") != "audio/ogg" {
+		t.Errorf("heard is %d %q", p.Status, p.Text)
+	}
+	h.listen = func(context.Context, int64, io.Writer) error { return tool.Fail(tool.Busy, "Too many listen.", nil) }
+	if p := ada.Get("/devices/1/listen"); p.Status != 503 || !p.Has("Too many listen.") {
+		t.Errorf("refused: %d %s", p.Status, p.Text)
+	}
+	// Who may not record may not listen.
+	if err := h.Store.ToolRules.Set(t.Context(), store.ToolRule{Owner: h.Person.ID, Tool: "kettle_record", Rule: board.RuleDeny, Created: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Board.OnTools(t.Context(), func(context.Context) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/devices/1/listen", "/devices/1/listening?on=1"} {
+		if p := ada.Get(path); p.Status != http.StatusForbidden || !p.Has("not allowed here") {
+			t.Errorf("%s without leave to record: %d %s", path, p.Status, p.Text)
+		}
+	}
+}

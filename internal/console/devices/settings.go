@@ -1,0 +1,79 @@
+package devices
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"patchbay/internal/account"
+	"patchbay/internal/console/page"
+	"patchbay/internal/control"
+)
+
+// settings is what can be changed about a device, as it was typed, and what is wrong
+// with it.
+type settings struct {
+	Name, Bot, Transport string
+	Bots                 []control.BotStatus
+	WrongName, WrongIt   string
+}
+
+func (p *pages) settings(v *page.Visit) {
+	d, ok := p.find(v)
+	if !ok {
+		return
+	}
+	s := settings{Name: d.Name, Bot: control.NoBot, Transport: d.Transport}
+	if d.Bot != 0 {
+		s.Bot = strconv.FormatInt(d.Bot, 10)
+	}
+	if s.Transport == "" {
+		s.Transport = control.DefaultTransport
+	}
+	p.showSettings(v, http.StatusOK, &d, s)
+}
+
+func (p *pages) showSettings(v *page.Visit, status int, d *view, s settings) {
+	bots, err := p.control.Bots(v.Context(), v.Caller(), struct{}{})
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	s.Bots = bots.Bots
+	v.Show(status, settingsPage(v, d, s))
+}
+
+// change changes what differs.
+func (p *pages) change(v *page.Visit) {
+	d, ok := p.find(v)
+	if !ok {
+		return
+	}
+	s := settings{Name: strings.TrimSpace(v.FormValue("name")), Bot: v.FormValue("bot"), Transport: v.FormValue("transport")}
+	change := control.DeviceChange{Name: &s.Name, Bot: &s.Bot, Transport: &s.Transport}
+	_, err := p.control.ChangeDevice(v.Context(), v.Caller(), strconv.FormatInt(d.Number, 10), change)
+	if err == nil {
+		v.To(d.path("/settings?saved"))
+		return
+	}
+	text, status := v.Wrong(err)
+	switch e := control.AsError(err); {
+	case text == "": // the browser has gone
+		return
+	case errors.Is(err, account.ErrDeviceName), e != nil && e.Reason == control.Invalid:
+		s.WrongName = text
+	default:
+		s.WrongIt = text
+	}
+	p.showSettings(v, status, &d, s)
+}
+
+// remove takes a device out.
+func (p *pages) remove(v *page.Visit) {
+	if _, err := p.control.RemoveDevice(v.Context(), v.Caller(), v.PathValue("device")); err != nil {
+		v.Fail(err)
+		return
+	}
+	v.To("/devices?removed")
+}

@@ -1,0 +1,234 @@
+// Package keys is the pages of keys, by which programs act for people.
+package keys
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"patchbay/internal/account"
+	"patchbay/internal/board"
+	"patchbay/internal/console/page"
+	"patchbay/internal/control"
+	"patchbay/internal/store"
+)
+
+// Routes are the pages.
+func Routes() []page.Route {
+	return []page.Route{
+		{Pattern: "GET /keys", Serve: list},
+		{Pattern: "GET /keys/new", Access: page.Fresh, Serve: newKey},
+		{Pattern: "POST /keys/new", Access: page.Fresh, Serve: makeKey},
+		{Pattern: "GET /keys/{key}", Serve: show},
+		{Pattern: "POST /keys/{key}/rules", Serve: setRules},
+		{Pattern: "POST /keys/{key}/revoke", Serve: revoke},
+	}
+}
+
+func list(v *page.Visit) {
+	all, err := v.House.Control.Keys(v.Context(), v.Caller(), control.KeyQuery{})
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	var good, old []control.KeyRow
+	for _, k := range all.Keys {
+		if k.Good() {
+			good = append(good, k)
+		} else {
+			old = append(old, k)
+		}
+	}
+	v.Show(http.StatusOK, listPage(v, good, old))
+}
+
+// ruleForm is what was typed about rules.
+type ruleForm struct {
+	Allow, Deny, Dangerous string // a name a line
+	People, KeepArgs       bool
+	Rate                   string
+}
+
+func readRuleForm(v *page.Visit) ruleForm {
+	return ruleForm{
+		Allow: v.FormValue("allow"), Deny: v.FormValue("deny"), Dangerous: v.FormValue("dangerous"),
+		People: v.FormValue("people") != "", KeepArgs: v.FormValue("keep_args") != "", Rate: strings.TrimSpace(v.FormValue("rate")),
+	}
+}
+
+func ruleFormOf(r board.Rules) ruleForm {
+	f := ruleForm{
+		Allow: strings.Join(r.Allow, "\n"), Deny: strings.Join(r.Deny, "\n"), Dangerous: strings.Join(r.Dangerous, "\n"),
+		People: r.People, KeepArgs: r.KeepArgs,
+	}
+	if r.PerMinute > 0 {
+		f.Rate = strconv.Itoa(r.PerMinute)
+	}
+	return f
+}
+
+// used says whether something was typed.
+func (f *ruleForm) used() bool { return *f != ruleForm{} }
+
+// rules are what was typed.
+func (f *ruleForm) rules() (r board.Rules, err error) {
+	r = board.Rules{Allow: patterns(f.Allow), Deny: patterns(f.Deny), Dangerous: patterns(f.Dangerous), People: f.People, KeepArgs: f.KeepArgs}
+	if f.Rate != "" {
+		if r.PerMinute, err = strconv.Atoi(f.Rate); err != nil {
+			return r, control.Fail(control.Invalid, sayRateWrong)
+		}
+	}
+	return r, nil
+}
+
+// patterns are names with commas or spaces between, or each on a line of its own.
+func patterns(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '，' || r == ' ' || r == '\n' || r == '\r' || r == '\t' })
+}
+
+// keyForm is what was typed about a new key, and what is wrong with it.
+type keyForm struct {
+	ruleForm
+	Name   string
+	Scopes []string
+	Bot    int64
+	Days   int
+	Wrong  string
+}
+
+// scopes are what can be chosen.
+func scopes(v *page.Visit) []string {
+	all := []string{account.ScopeMCP, account.ScopeLearn, account.ScopeLingzhu, account.ScopeNode, account.ScopeOperator}
+	if v.Admin() {
+		all = append(all, account.ScopeAdmin)
+	}
+	return all
+}
+
+// lives are for how many days a key can be good.
+var lives = []int{7, 30, 90, 365}
+
+func newKey(v *page.Visit) {
+	// Other pages lead here for a certain purpose.
+	f := keyForm{Name: v.FormValue("name")}
+	f.Scopes = v.Form["scope"]
+	f.Bot, _ = strconv.ParseInt(v.FormValue("bot"), 10, 64) // what is no number is none
+	showForm(v, http.StatusOK, f)
+}
+
+func showForm(v *page.Visit, status int, f keyForm) {
+	bots, err := v.House.Control.BotChoices(v.Context(), v.Caller())
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	v.Show(status, newPage(v, f, bots))
+}
+
+func makeKey(v *page.Visit) {
+	f := keyForm{ruleForm: readRuleForm(v), Name: strings.TrimSpace(v.FormValue("name"))}
+	f.Scopes = v.Form["scope"]
+	f.Bot, _ = strconv.ParseInt(v.FormValue("bot"), 10, 64)
+	f.Days, _ = strconv.Atoi(v.FormValue("days"))
+	rules, err := f.rules()
+	var made control.MadeKey
+	if err == nil {
+		made, err = v.House.Control.AddKey(v.Context(), v.Caller(), control.NewKey{Name: f.Name, Scopes: slices.Clone(f.Scopes), Bot: f.Bot, Days: f.Days, Rules: rules})
+	}
+	if err != nil {
+		text, status := v.Wrong(err)
+		f.Wrong = text
+		showForm(v, status, f)
+		return
+	}
+	v.Show(http.StatusOK, madePage(v, made))
+}
+
+func show(v *page.Visit) {
+	k, err := v.House.Control.Key(v.Context(), v.Caller(), control.KeyRef{Key: v.PathValue("key")})
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	v.Show(http.StatusOK, keyPage(v, k, ruleFormOf(k.Rules), "", v.FormValue("saved") != ""))
+}
+
+func setRules(v *page.Visit) {
+	f := readRuleForm(v)
+	rules, err := f.rules()
+	ref := v.PathValue("key")
+	if err == nil {
+		_, err = v.House.Control.ChangeKey(v.Context(), v.Caller(), control.KeyChange{Key: ref, Rules: rules})
+	}
+	if err == nil {
+		v.To("/keys/" + ref + "?saved=yes")
+		return
+	}
+	k, missing := v.House.Control.Key(v.Context(), v.Caller(), control.KeyRef{Key: ref})
+	if missing != nil {
+		v.Fail(missing)
+		return
+	}
+	text, status := v.Wrong(err)
+	v.Show(status, keyPage(v, k, f, text, false))
+}
+
+func revoke(v *page.Visit) {
+	if _, err := v.House.Control.RevokeKey(v.Context(), v.Caller(), control.KeyRef{Key: v.PathValue("key")}); err != nil {
+		v.Fail(err)
+		return
+	}
+	v.To("/keys")
+}
+
+// inWords are the rules of a key.
+func inWords(v *page.Visit, r board.Rules) string {
+	var parts []string
+	if len(r.Allow) > 0 {
+		parts = append(parts, v.Say(sayRuleOnly, strings.Join(r.Allow, " ")))
+	}
+	if len(r.Deny) > 0 {
+		parts = append(parts, v.Say(sayRuleNot, strings.Join(r.Deny, " ")))
+	}
+	if len(r.Dangerous) > 0 {
+		parts = append(parts, v.Say(sayRuleAlso, strings.Join(r.Dangerous, " ")))
+	}
+	if r.People {
+		parts = append(parts, v.Say(sayRulePeople))
+	}
+	if r.PerMinute > 0 {
+		parts = append(parts, v.Say(sayRuleRate, r.PerMinute))
+	}
+	if r.KeepArgs {
+		parts = append(parts, v.Say(sayRuleKeeps))
+	}
+	if len(parts) == 0 {
+		return v.Say(sayRulesNone)
+	}
+	return strings.Join(parts, " · ")
+}
+
+// callsTools says whether rules mean something for a key.
+func callsTools(k store.Key) bool {
+	return slices.ContainsFunc(k.Scopes, func(scope string) bool { return scope != account.ScopeLingzhu })
+}
+
+// botOf is what the only bot of a key is called.
+func botOf(v *page.Visit, k control.KeyRow) string {
+	if k.BotName == "" {
+		return v.Say(sayBotGone, k.Bot)
+	}
+	return k.BotName
+}
+
+// state is whether a key is good.
+func state(v *page.Visit, k control.KeyRow) (page.State, string) {
+	switch {
+	case !k.Revoked.IsZero():
+		return page.Off, v.Say(sayRevoked)
+	case !k.Good():
+		return page.Off, v.Say(sayExpired)
+	}
+	return page.On, v.Say(sayGood)
+}

@@ -1,0 +1,163 @@
+package keys
+
+import (
+	"bytes"
+	"encoding/json"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"patchbay/internal/account"
+	"patchbay/internal/console/page"
+)
+
+// group is what one purpose of a key takes.
+type group struct {
+	title, told string
+	pieces      []piece
+}
+
+// piece is something to be copied.
+type piece struct {
+	id, title, told, text string
+	short                 bool // one line
+}
+
+// address is where others reach this server.
+func address(v *page.Visit) string {
+	if public := v.House.Control.PublicURL; public != "" {
+		return strings.TrimSuffix(public, "/")
+	}
+	scheme := "http"
+	if v.TLS != nil || strings.EqualFold(v.Header.Get("X-Forwarded-Proto"), "https") {
+		scheme = "https"
+	}
+	return scheme + "://" + v.Host
+}
+
+// programs are ready configurations for what a key is good for.
+func programs(v *page.Visit, at, key string, scopes []string) (out []group) {
+	for _, p := range []struct {
+		scope string
+		of    func(v *page.Visit, at, key string) group
+	}{
+		{account.ScopeMCP, forTools}, {account.ScopeLearn, forLearn}, {account.ScopeLingzhu, forGlasses},
+		{account.ScopeNode, forNode}, {account.ScopeOperator, forOperator}, {account.ScopeAdmin, forOperator},
+	} {
+		if slices.Contains(scopes, p.scope) && !(p.scope == account.ScopeAdmin && slices.Contains(scopes, account.ScopeOperator)) {
+			out = append(out, p.of(v, at, key))
+		}
+	}
+	return out
+}
+
+// ordered is a JSON object with its fields in an order that people expect.
+type (
+	remote struct {
+		Type    string            `json:"type,omitempty"`
+		URL     string            `json:"url"`
+		Headers map[string]string `json:"headers"`
+	}
+	command struct {
+		Command string            `json:"command"`
+		Args    []string          `json:"args"`
+		Env     map[string]string `json:"env,omitempty"`
+	}
+)
+
+func bearer(key string) map[string]string { return map[string]string{"Authorization": "Bearer " + key} }
+
+// indented is JSON as people write it.
+func indented(x any) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(x); err != nil {
+		panic(err) // these are maps of texts
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// byAddress are the programs that take an address.
+func byAddress(v *page.Visit, prefix, name, at, key string) []piece {
+	return []piece{
+		{prefix + "-code", "Claude Code", v.Say(sayInTerminal), `claude mcp add --transport http ` + name + ` ` + at + ` --header "Authorization: Bearer ` + key + `"`, false},
+		{prefix + "-cursor", "Cursor", v.Say(sayInFile, "~/.cursor/mcp.json"), indented(map[string]any{"mcpServers": map[string]any{name: remote{"", at, bearer(key)}}}), false},
+		{prefix + "-vscode", "VS Code", v.Say(sayInFile, ".vscode/mcp.json"), indented(map[string]any{"servers": map[string]any{name: remote{"http", at, bearer(key)}}}), false},
+	}
+}
+
+func forTools(v *page.Visit, at, key string) group {
+	door := at + "/mcp"
+	args := []string{"-y", "mcp-remote", door}
+	if strings.HasPrefix(door, "http://") {
+		args = append(args, "--allow-http")
+	}
+	// The space in the header is kept out of the arguments: on some systems the program
+	// that starts the command takes them apart there.
+	args = append(args, "--header", "Authorization:${AUTH_HEADER}")
+	desktop := command{"npx", args, map[string]string{"AUTH_HEADER": "Bearer " + key}}
+	pieces := append(byAddress(v, "mcp", "patchbay", door, key),
+		piece{"mcp-desktop", "Claude Desktop", v.Say(sayClaudeFile), indented(map[string]any{"mcpServers": map[string]any{"patchbay": desktop}}), false})
+	return group{v.Say(sayMCPGroup), "", pieces}
+}
+
+func forLearn(v *page.Visit, at, key string) group {
+	desktop := command{"patchbay", []string{"learn", "mcp"}, map[string]string{"PATCHBAY_SERVER": at, "PATCHBAY_KEY": key}}
+	pieces := append(byAddress(v, "learn", "learn", at+"/api/mcp", key),
+		piece{"learn-desktop", "Claude Desktop", v.Say(sayClaudeLearn), indented(map[string]any{"mcpServers": map[string]any{"learn": desktop}}), false},
+		piece{"learn-hand", v.Say(sayByHand), v.Say(sayInTerminal), `curl -s ` + at + `/api/mcp \
+  -H "Authorization: Bearer ` + key + `" -H "Content-Type: application/json" \
+  -d '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"next_review","arguments":{}}}'`, false})
+	return group{v.Say(sayLearnGroup), "", pieces}
+}
+
+func forGlasses(v *page.Visit, at, key string) group {
+	return group{v.Say(sayGlassesGroup), v.Say(sayLingzhuTold), []piece{
+		{"lingzhu-url", v.Say(sayLingzhuURL), "", at + "/sse/rokid", true},
+		{"lingzhu-ak", v.Say(sayLingzhuAK), "", key, true},
+	}}
+}
+
+// hostOf is an address in parts, as OpenClaw's programs want them.
+func hostOf(at string) (host, port string, secure bool) {
+	u, err := url.Parse(at)
+	if err != nil {
+		return at, "", false
+	}
+	secure = u.Scheme == "https"
+	host, port = u.Hostname(), u.Port()
+	if port == "" {
+		port = "80"
+		if secure {
+			port = "443"
+		}
+	}
+	return host, port, secure
+}
+
+func forNode(v *page.Visit, at, key string) group {
+	host, port, secure := hostOf(at)
+	text := "OPENCLAW_GATEWAY_TOKEN=" + key + " openclaw node run --host " + host + " --port " + port
+	if secure {
+		text += " --tls"
+	}
+	return group{v.Say(sayNodeGroup), "", []piece{{"node-run", "openclaw node run", v.Say(sayNodeTold), text + " --display-name study", false}}}
+}
+
+func forOperator(v *page.Visit, at, key string) group {
+	host, port, secure := hostOf(at)
+	scheme := "ws"
+	if secure {
+		scheme = "wss"
+	}
+	socket := scheme + "://" + net.JoinHostPort(host, port)
+	return group{v.Say(sayOperGroup), "", []piece{
+		{"oper-patchbay", v.Say(sayPatchbayCLI), v.Say(sayInTerminal), "export PATCHBAY_SERVER=" + at + "\nexport PATCHBAY_KEY=" + key + "\npatchbay bot list", false},
+		{"oper-script", v.Say(sayByHand), v.Say(sayInTerminal), "curl -s " + at + "/api/v1/bots -H " + strconv.Quote("Authorization: Bearer "+key), false},
+		{"oper-openclaw", v.Say(sayOpenClawCLI), v.Say(sayInTerminal), "openclaw nodes status --url " + socket + " --token " + key, false},
+	}}
+}

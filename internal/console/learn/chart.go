@@ -1,0 +1,131 @@
+package learn
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Charts are drawn on a sheet of this size, which grows and shrinks with the page.
+const (
+	sheetWide, sheetHigh = 360.0, 170.0
+	sheetLeft            = 34.0 // room for numbers
+	sheetTop, sheetFoot  = 10.0, 24.0
+)
+
+// value is a point of a chart.
+type value struct {
+	Label, Short string  // on the table, and below the chart
+	N            float64 // below 0: there is none
+	Text         string
+}
+
+// chart is a drawing of numbers, with the numbers as a table.
+type chart struct {
+	ID, Title, Told string
+	Heads           [2]string // of the table
+	Values          []value
+
+	Bars  []box
+	Dots  []dot
+	Lines []string // the points of lines
+	Ticks []tick
+}
+
+// box is a bar, dot a point of a line, and tick a number beside the chart or below it.
+type (
+	box  struct{ X, Y, W, H, Told string }
+	dot  struct{ X, Y, Told string }
+	tick struct {
+		X, Y, Text string
+		Across     bool // a line across the chart goes with it
+		LineY      string
+	}
+)
+
+func length(n float64) string { return strconv.FormatFloat(n, 'f', 1, 64) }
+
+// wide is how much room each value has.
+func (c *chart) wide() float64 { return (sheetWide - sheetLeft) / float64(max(len(c.Values), 1)) }
+
+// bars draws a bar for each value.
+func (c chart) bars() chart {
+	most := 0.0
+	for _, v := range c.Values {
+		most = max(most, v.N)
+	}
+	top, step := round(most)
+	high := sheetHigh - sheetTop - sheetFoot
+	for n := 0.0; n <= top; n += step {
+		c.across(sheetTop+high*(1-n/top), strconv.Itoa(int(n)))
+	}
+	wide := c.wide()
+	for i, v := range c.Values {
+		if v.N > 0 {
+			h := max(high*v.N/top, 1)
+			c.Bars = append(c.Bars, box{length(sheetLeft + float64(i)*wide + wide*0.12), length(sheetTop + high - h), length(wide * 0.76), length(h), v.Label + ": " + v.Text})
+		}
+	}
+	c.below()
+	return c
+}
+
+// lowest is where a chart of shares begins, in percent: nobody forgets more for long.
+const lowest = 50.0
+
+// line draws a line over the values, which are percents; it breaks where there is none.
+func (c chart) line() chart {
+	high := sheetHigh - sheetTop - sheetFoot
+	at := func(n float64) float64 { return sheetTop + high*(1-(max(n, lowest)-lowest)/(100-lowest)) }
+	for n := lowest; n <= 100; n += 10 {
+		c.across(at(n), strconv.Itoa(int(n))+"%")
+	}
+	wide := c.wide()
+	var points []string
+	end := func() {
+		if len(points) > 1 {
+			c.Lines = append(c.Lines, strings.Join(points, " "))
+		}
+		points = nil
+	}
+	for i, v := range c.Values {
+		if v.N < 0 {
+			end()
+			continue
+		}
+		x, y := length(sheetLeft+(float64(i)+0.5)*wide), length(at(v.N))
+		points = append(points, x+","+y)
+		c.Dots = append(c.Dots, dot{x, y, v.Label + ": " + v.Text})
+	}
+	end()
+	c.below()
+	return c
+}
+
+// across notes a number beside the chart, and its line.
+func (c *chart) across(y float64, text string) {
+	c.Ticks = append(c.Ticks, tick{X: length(sheetLeft - 5), Y: length(y + 3.5), Text: text, Across: true, LineY: length(y)})
+}
+
+// below notes some of the dates, as many as there is room for.
+func (c *chart) below() {
+	every := max((len(c.Values)+5)/6, 1)
+	for i := 0; i < len(c.Values); i += every {
+		c.Ticks = append(c.Ticks, tick{X: length(sheetLeft + (float64(i)+0.5)*c.wide()), Y: length(sheetHigh - 7), Text: c.Values[i].Short})
+	}
+}
+
+// round finds a number not below most that looks well at the top of a chart, and the
+// step of the numbers below.
+func round(most float64) (top, step float64) {
+	if most < 4 {
+		return 4, 1
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(most/4)))
+	for _, n := range []float64{1, 2, 2.5, 5, 10} {
+		if step = n * unit; step == math.Trunc(step) && step*4 >= most {
+			return step * 4, step
+		}
+	}
+	return unit * 40, unit * 10
+}

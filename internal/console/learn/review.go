@@ -1,0 +1,488 @@
+package learn
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"patchbay/internal/console/page"
+	"patchbay/internal/control"
+	learning "patchbay/internal/plug/learn"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+// door is the name of these pages in the review log.
+const door = "console"
+
+const (
+	// stepsMost is how many steps of a session can be taken back.
+	stepsMost = 12
+	// tookMost is the longest time that counts as one review: who goes for lunch in
+	// between does not think all the while.
+	tookMost = 10 * time.Minute
+	// waitMost is the longest that a page waits for the next step of a point by itself.
+	waitMost = 15 * time.Minute
+)
+
+// session is where somebody is in a session of reviews. Pages carry it along, so that
+// nothing of it is kept here, and sending a form twice says the same twice.
+type session struct {
+	Deck  string // as addresses name it; empty: all
+	Tag   string
+	Done  int
+	Again int
+	Began int64 // in seconds
+	// Steps can be taken back, the last one first: "r" and the id of a review, or "s"
+	// and that of a point that was let rest.
+	Steps []string
+	// Point is asked next; empty: whichever is.
+	Point string
+	Told  string // what is told above it, by its name
+}
+
+// tellings are what is told above a question.
+var tellings = map[string]talk.Say{
+	"elsewhere": sayElsewhere, "early": sayNotDue, "gone": sayGone, "unplanned": sayUnplanned, "back": sayBackAgain, "rests": sayRestsNow, "tomorrow": sayTomorrowNow, "leech": sayLeechNow, "stuck": sayNotUndone,
+}
+
+func sessionOf(v *page.Visit) session {
+	number := func(name string) int {
+		n, err := strconv.Atoi(v.FormValue(name))
+		if err != nil {
+			return 0
+		}
+		return min(max(n, 0), 99999)
+	}
+	s := session{Deck: v.FormValue("deck"), Tag: v.FormValue("tag"), Done: number("done"), Again: number("again"), Point: v.FormValue("ask"), Told: v.FormValue("told")}
+	s.Began, _ = strconv.ParseInt(v.FormValue("began"), 10, 64) //nolint:errcheck // then it begins now
+	if now := time.Now().Unix(); s.Began <= 0 || s.Began > now {
+		s.Began = now
+	}
+	for step := range strings.SplitSeq(v.FormValue("steps"), " ") {
+		if len(step) > 1 && len(step) <= 120 && len(s.Steps) < stepsMost {
+			s.Steps = append(s.Steps, step)
+		}
+	}
+	return s
+}
+
+// values are the session as an address or a form has it.
+func (s session) values() url.Values {
+	out := url.Values{"began": {strconv.FormatInt(s.Began, 10)}}
+	for name, value := range map[string]string{"deck": s.Deck, "tag": s.Tag, "steps": strings.Join(s.Steps, " "), "ask": s.Point, "told": s.Told} {
+		if value != "" {
+			out.Set(name, value)
+		}
+	}
+	for name, n := range map[string]int{"done": s.Done, "again": s.Again} {
+		if n > 0 {
+			out.Set(name, strconv.Itoa(n))
+		}
+	}
+	return out
+}
+
+// with notes a step.
+func (s session) with(step string) session {
+	s.Steps = append(slices.Clone(s.Steps), step)
+	s.Steps = s.Steps[max(len(s.Steps)-stepsMost, 0):]
+	return s
+}
+
+// card is what a page of the session shows.
+type card struct {
+	session
+	Entry   *learning.Entry // nil: nothing is asked now
+	Sitting string
+	Deck    string // its deck's name
+	Left    learning.Left
+	Review  string // the id that the review will have
+	Shown   int64  // when the question was, in milliseconds
+	Recall  string
+	Open    bool // the answer is to be seen
+	Judged  *learning.Judgement
+	Score   int // −1: not judged
+	Grades  [4]gradeButton
+
+	// If nothing is asked:
+	Later time.Time // when the next is due today; zero: none is
+	Clock string    // the same, as the person's clock shows it
+	Next  string    // the next day on which something is due, and how much
+}
+
+// gradeButton is a grade, and when the point would come again.
+type gradeButton struct {
+	Grade int
+	Name  string
+	Wait  string
+}
+
+// hidden are the fields that forms of a card carry along.
+func (c *card) hidden() url.Values {
+	s := c.session
+	s.Told, s.Point = "", ""
+	out := s.values()
+	if c.Entry != nil {
+		out.Set("point", c.Entry.ID)
+		out.Set("sitting", c.Sitting)
+		out.Set("review", c.Review)
+		out.Set("shown", strconv.FormatInt(c.Shown, 10))
+	}
+	return out
+}
+
+// Edit is where the point is edited, from where the session goes on.
+func (c *card) Edit() string {
+	s := c.session
+	s.Told, s.Point = "", c.Entry.ID
+	return pointPath(c.Entry.ID) + "?" + query("back", "/learn/review?"+s.values().Encode())
+}
+
+// Number is which question of the session this is.
+func (c *card) Number() int { return c.session.Done + 1 }
+
+// Whole is how many there will be, as far as anybody knows.
+func (c *card) Whole() int { return max(c.session.Done+c.Left.Total(), c.Number()) }
+
+var gradeNames = [...]talk.Say{sayAgain, sayHard, sayGood, sayEasy}
+
+// gradeName is a grade in words.
+func gradeName(v *page.Visit, g store.Grade) string {
+	if g < store.Again || g > store.Easy {
+		return v.Say(sayUngraded)
+	}
+	return v.Say(gradeNames[g-1])
+}
+
+// waitText says when a point would come again.
+func waitText(v *page.Visit, wait time.Duration, days int) string {
+	switch {
+	case wait > 0 && wait < time.Hour:
+		return v.Say(sayWaitMinutes, int(wait.Round(time.Minute).Minutes()))
+	case wait > 0:
+		return v.Say(sayWaitHours, int(wait.Round(time.Hour).Hours()))
+	case days < 60:
+		return v.Say(sayWaitDays, days)
+	case days < 730:
+		return v.Say(sayWaitMonths, float64(days)/30.4)
+	}
+	return v.Say(sayWaitYears, float64(days)/365)
+}
+
+// next finds what is asked next.
+func (p *pages) next(v *page.Visit, s session) (*card, error) {
+	l, err := p.Points.Learner(v.Context(), who(v))
+	if err != nil {
+		return nil, err
+	}
+	f := learning.QueueFilter{Tag: s.Tag, Limit: 1, Ahead: true}
+	if f.Deck, err = deckOf(l, s.Deck); err != nil {
+		return nil, err
+	}
+	q, err := p.Points.Queue(v.Context(), who(v), f)
+	if err != nil {
+		return nil, told(err)
+	}
+	c := &card{session: s, Left: q.Left, Score: -1}
+	if s.Point != "" { // it was taken back, so it is asked again
+		e, err := p.Points.Get(v.Context(), who(v), s.Point)
+		if err != nil && !errors.Is(err, learning.ErrNotFound) {
+			return nil, err
+		}
+		if err == nil && e.Open() != nil && e.Queue() != store.QueueNone {
+			p.ask(v, c, l, e)
+			return c, nil
+		}
+	}
+	if len(q.Entries) > 0 {
+		p.ask(v, c, l, &q.Entries[0])
+		return c, nil
+	}
+	return c, p.nothing(v, c, q)
+}
+
+// ask fills a card with a question.
+func (p *pages) ask(v *page.Visit, c *card, l *learning.Learner, e *learning.Entry) {
+	c.Entry, c.Deck, c.Review, c.Shown = e, deckName(v, l.DeckName(e.Deck)), uuid.NewString(), l.Now.UnixMilli()
+	if open := e.Open(); open != nil {
+		c.Sitting = open.ID
+	}
+	for i, way := range l.Preview(&e.Point) {
+		c.Grades[i] = gradeButton{i + 1, gradeName(v, way.Grade), waitText(v, way.Wait, way.Days)}
+	}
+}
+
+// nothing fills a card with when something will be asked.
+func (p *pages) nothing(v *page.Visit, c *card, q *learning.Queue) error {
+	if c.Later = q.Later; !c.Later.IsZero() {
+		c.Clock = c.Later.In(q.Learner.Calendar.Zone).Format("15:04")
+		return nil
+	}
+	var err error
+	c.Next, err = p.nextDay(v, q.Learner)
+	return err
+}
+
+// nextDay says when something is due after today; empty: nothing is, in a year.
+func (p *pages) nextDay(v *page.Visit, l *learning.Learner) (string, error) {
+	counts, err := p.Points.Store.Learn.Forecast(v.Context(), who(v), l.Today+1, l.Today+365)
+	if err != nil {
+		return "", err
+	}
+	first, n := store.Day(0), 0
+	for _, c := range counts {
+		switch {
+		case first == 0 || c.Day < first:
+			first, n = c.Day, c.N
+		case c.Day == first:
+			n += c.N
+		}
+	}
+	if n == 0 {
+		return "", nil
+	}
+	return v.Say(sayNextDay, dayText(v, l.Today, first), n), nil
+}
+
+// current is the card of a form: the question that was shown, with what was typed.
+func (p *pages) current(v *page.Visit) (*card, error) {
+	c, err := p.next(v, session{Point: v.FormValue("point"), Deck: v.FormValue("deck"), Tag: v.FormValue("tag")})
+	if err != nil {
+		return nil, err
+	}
+	s := sessionOf(v)
+	if c.Entry == nil || c.Entry.ID != v.FormValue("point") || c.Sitting != v.FormValue("sitting") {
+		// It was reviewed, or went away, elsewhere.
+		s.Point, s.Told = "", "elsewhere"
+		return p.next(v, s)
+	}
+	c.session, c.Recall = s, v.FormValue("recall")
+	if shown, err := strconv.ParseInt(v.FormValue("shown"), 10, 64); err == nil {
+		c.Shown = shown
+	}
+	if id := v.FormValue("review"); id != "" && len(id) <= 100 {
+		c.Review = id
+	}
+	c.Open = true
+	return c, nil
+}
+
+// review begins a session, or goes on with one.
+func (p *pages) review(v *page.Visit) {
+	c, err := p.next(v, sessionOf(v))
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	p.answer(v, c)
+}
+
+// answer shows a card: alone if the script asked.
+func (p *pages) answer(v *page.Visit, c *card) {
+	if v.Partial() {
+		v.Show(ok, reviewCard(v, c))
+		return
+	}
+	v.Show(ok, reviewPage(v, c))
+}
+
+// goOn shows what follows a step. Without the script the browser is sent there, so
+// that going back and loading again do no harm.
+func (p *pages) goOn(v *page.Visit, s session) {
+	if !v.Partial() {
+		v.To("/learn/review?" + s.values().Encode())
+		return
+	}
+	c, err := p.next(v, s)
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	v.Show(ok, reviewCard(v, c))
+}
+
+// reveal shows the answer.
+func (p *pages) reveal(v *page.Visit) {
+	c, err := p.current(v)
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	p.answer(v, c)
+}
+
+// judge has a model say how well it was recalled.
+func (p *pages) judge(v *page.Visit) {
+	c, err := p.current(v)
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	if c.Open {
+		c.Judged, err = p.Points.Judge(v.Context(), who(v), learning.Recall{Question: c.Entry.Question, Answer: c.Entry.Answer, Recall: c.Recall, Lang: v.Lang})
+		if err != nil {
+			v.Fail(told(err))
+			return
+		}
+		c.Score = c.Judged.Score
+	}
+	p.answer(v, c)
+}
+
+// grade takes a review.
+func (p *pages) grade(v *page.Visit) {
+	s := sessionOf(v)
+	s.Told = ""
+	grade, err := learning.ParseGrade(v.FormValue("grade"))
+	if err != nil || grade == store.Ungraded {
+		v.Fail(control.Fail(control.Invalid, sayNoGrade))
+		return
+	}
+	in := learning.Submission{
+		Point: v.FormValue("point"), Sitting: v.FormValue("sitting"), ID: v.FormValue("review"), Grade: grade, Recall: strings.TrimSpace(v.FormValue("recall")), Score: -1, Door: door,
+	}
+	if n, err := strconv.Atoi(v.FormValue("score")); err == nil && n >= 0 && n <= 100 {
+		in.Score = n
+	}
+	if shown, err := strconv.ParseInt(v.FormValue("shown"), 10, 64); err == nil {
+		in.Took = min(max(p.Points.Now().Sub(time.UnixMilli(shown)), 0), tookMost)
+	}
+	out, err := p.Points.Submit(v.Context(), who(v), in)
+	if s.Told = refusal(err); s.Told != "" {
+		p.goOn(v, s)
+		return
+	}
+	if err != nil {
+		v.Fail(told(err))
+		return
+	}
+	s = s.with("r" + out.Review.ID)
+	s.Done++
+	if grade == store.Again {
+		s.Again++
+	}
+	if out.Leech {
+		s.Told = "leech"
+	}
+	p.goOn(v, s)
+}
+
+// refusal names what is told about a review that was not taken, if the session goes on
+// all the same.
+func refusal(err error) string {
+	var done *learning.Reviewed
+	var early *learning.NotDue
+	switch {
+	case errors.As(err, &done):
+		return "elsewhere"
+	case errors.As(err, &early):
+		return "early"
+	case errors.Is(err, learning.ErrNotFound):
+		return "gone"
+	case errors.Is(err, learning.ErrNoPlan):
+		return "unplanned"
+	}
+	return ""
+}
+
+// undo takes the last step back, and asks that question again.
+func (p *pages) undo(v *page.Visit) {
+	s := sessionOf(v)
+	s.Told = ""
+	if len(s.Steps) == 0 {
+		p.goOn(v, s)
+		return
+	}
+	last := s.Steps[len(s.Steps)-1]
+	s.Steps = s.Steps[:len(s.Steps)-1]
+	var e *learning.Entry
+	var err error
+	if id, rests := strings.CutPrefix(last, "s"); rests {
+		no := false
+		e, err = p.Points.Update(v.Context(), who(v), id, learning.Edit{Suspended: &no})
+	} else {
+		var out *learning.Outcome
+		if out, err = p.Points.Undo(v.Context(), who(v), last[1:], door); err == nil {
+			e = &out.Entry
+			s.Done = max(s.Done-1, 0)
+			if out.Review.Grade == store.Again {
+				s.Again = max(s.Again-1, 0)
+			}
+		}
+	}
+	var bad *learning.Invalid
+	switch {
+	case errors.As(err, &bad):
+		s.Told = "stuck"
+	case errors.Is(err, learning.ErrNotFound):
+		s.Told = "gone"
+	case err != nil:
+		v.Fail(err)
+		return
+	default:
+		s.Point, s.Told = e.ID, "back"
+	}
+	p.goOn(v, s)
+}
+
+// rest lets a point rest until somebody wakes it.
+func (p *pages) rest(v *page.Visit) {
+	s := sessionOf(v)
+	yes := true
+	id := v.FormValue("point")
+	_, err := p.Points.Update(v.Context(), who(v), id, learning.Edit{Suspended: &yes})
+	p.away(v, s.with("s"+id), "rests", err)
+}
+
+// tomorrow keeps a point away until the next day.
+func (p *pages) tomorrow(v *page.Visit) {
+	s := sessionOf(v)
+	l, err := p.Points.Learner(v.Context(), who(v))
+	if err == nil {
+		_, err = p.Points.Reschedule(v.Context(), who(v), v.FormValue("point"), l.Today+1, door)
+	}
+	p.away(v, s, "tomorrow", err)
+}
+
+// away goes on after a point was put aside.
+func (p *pages) away(v *page.Visit, s session, what string, err error) {
+	if s.Told = refusal(err); s.Told == "" {
+		if err != nil {
+			v.Fail(told(err))
+			return
+		}
+		s.Told = what
+	}
+	p.goOn(v, s)
+}
+
+// Minutes is how long the session has taken.
+func (c *card) Minutes() int { return int((time.Now().Unix() - c.Began + 30) / 60) }
+
+// Refresh is when a page that waits asks again by itself; empty: it does not.
+func (c *card) Refresh() string {
+	wait := time.Until(c.Later)
+	if c.Later.IsZero() || wait > waitMost {
+		return ""
+	}
+	return fmt.Sprintf("load delay:%ds", max(int(wait.Seconds())+1, 2))
+}
+
+// suggested is the grade that a judgement suggests; 0: none does.
+func (c *card) suggested() int {
+	if c.Judged == nil {
+		return 0
+	}
+	g, err := learning.ParseGrade(c.Judged.Grade)
+	if err != nil {
+		return 0
+	}
+	return int(g)
+}

@@ -1,0 +1,194 @@
+package learn
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"patchbay/internal/console/page"
+	"patchbay/internal/plug/learn/schedule"
+	"patchbay/internal/talk"
+)
+
+// rule is a setting of how points come again: of a deck, or of all.
+type rule struct {
+	name        string
+	label, hint talk.Say
+	// read makes JSON of what was typed.
+	read func(string) (any, bool)
+	// shown is a value as it is typed.
+	shown func(s schedule.Settings) string
+	// choices are all there are; nil: it is typed.
+	choices     []choiceSay
+	kind        string // of the field
+	least, most int    // of a number
+	wide        bool   // apart from the others, for few
+}
+
+type choiceSay struct {
+	value string
+	name  talk.Say
+}
+
+var yesNo = []choiceSay{{"true", sayYes}, {"false", sayNo}}
+
+// rules are all settings, in the order in which they are shown; weekdays come behind.
+var rules = []rule{
+	{
+		name: "schedule", label: saySchedule, hint: sayScheduleHint, read: readWord, shown: func(s schedule.Settings) string { return s.Schedule },
+		choices: []choiceSay{{schedule.FSRS, sayFSRS}, {schedule.Classic, sayClassic}},
+	},
+	{name: "retention", label: sayRetentionWanted, hint: sayRetentionHint, read: readPercent, kind: "number", least: 80, most: 97, shown: func(s schedule.Settings) string {
+		return strconv.FormatFloat(s.Retention*100, 'g', 4, 64)
+	}},
+	{name: "new_per_day", label: sayNewPerDay, hint: sayNewPerDayHint, read: readCount(0, 9999), kind: "number", least: 0, most: 9999, shown: func(s schedule.Settings) string { return strconv.Itoa(s.NewPerDay) }},
+	{name: "reviews_per_day", label: sayReviewsPerDay, hint: sayReviewsPerDayHint, read: readCount(0, 9999), kind: "number", least: 0, most: 9999, shown: func(s schedule.Settings) string { return strconv.Itoa(s.ReviewsPerDay) }},
+	{name: "steps", label: saySteps, hint: sayStepsHint, read: readMinutes, kind: "text", shown: func(s schedule.Settings) string { return minutes(s.Steps) }},
+	{name: "relearn", label: sayRelearn, hint: sayRelearnHint, read: readMinutes, kind: "text", shown: func(s schedule.Settings) string { return minutes(s.Relearn) }},
+	{name: "max_interval", label: sayMaxInterval, hint: sayMaxIntervalHint, read: readCount(1, 36500), kind: "number", least: 1, most: 36500, shown: func(s schedule.Settings) string { return strconv.Itoa(s.MaxInterval) }},
+	{name: "leech", label: sayLeechAfter, hint: sayLeechHint, read: readCount(0, 99), kind: "number", least: 0, most: 99, shown: func(s schedule.Settings) string { return strconv.Itoa(s.Leech) }},
+	{name: "leech_suspend", label: sayLeechSuspend, hint: sayLeechSuspendHint, read: readYes, choices: yesNo, shown: func(s schedule.Settings) string { return strconv.FormatBool(s.LeechSuspend) }},
+	{name: "bury", label: sayBury, hint: sayBuryHint, read: readYes, choices: yesNo, shown: func(s schedule.Settings) string { return strconv.FormatBool(s.Bury) }},
+	{name: "balance", label: sayBalance, hint: sayBalanceHint, read: readYes, choices: yesNo, shown: func(s schedule.Settings) string { return strconv.FormatBool(s.Balance) }},
+	{name: "weights", label: sayWeights, hint: sayWeightsHint, read: readNumbers, kind: "text", wide: true, shown: func(s schedule.Settings) string { return numbers(s.Weights) }},
+}
+
+// days are the days of the week, as settings name them.
+var days = []choiceSay{{"mon", sayMonday}, {"tue", sayTuesday}, {"wed", sayWednesday}, {"thu", sayThursday}, {"fri", sayFriday}, {"sat", saySaturday}, {"sun", saySunday}}
+
+func readWord(text string) (any, bool) { return text, true }
+
+func readPercent(text string) (any, bool) {
+	n, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
+	return n / 100, err == nil && n >= 80 && n <= 97
+}
+
+func readCount(least, most int) func(string) (any, bool) {
+	return func(text string) (any, bool) {
+		n, err := strconv.Atoi(text)
+		return n, err == nil && n >= least && n <= most
+	}
+}
+
+func readYes(text string) (any, bool) { return text == "true", text == "true" || text == "false" }
+
+func readMinutes(text string) (any, bool) {
+	list := []int{}
+	if text == "-" {
+		return list, true
+	}
+	for _, part := range tagsOf(strings.ReplaceAll(text, " ", ",")) {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 1 || n > 7*24*60 {
+			return nil, false
+		}
+		list = append(list, n)
+	}
+	return list, len(list) <= 10
+}
+
+func readNumbers(text string) (any, bool) {
+	list := []float64{}
+	for _, part := range tagsOf(strings.ReplaceAll(text, " ", ",")) {
+		n, err := strconv.ParseFloat(part, 64)
+		if err != nil {
+			return nil, false
+		}
+		list = append(list, n)
+	}
+	return list, len(list) == 21
+}
+
+// minutes writes steps as they are typed.
+func minutes(list []int) string {
+	if len(list) == 0 {
+		return "-"
+	}
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ", "), "[]")
+}
+
+func numbers(list []float64) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ", "), "[]")
+}
+
+// ruleForm is the settings as a form has them.
+type ruleForm struct {
+	Values map[string]string // by name; weekdays as easy_days.mon
+	// Usual is what holds where nothing was decided.
+	Usual schedule.Settings
+	Deck  bool // they are a deck's, and not those of all
+}
+
+// ruleFormOf is the form of what was decided, which is a JSON object.
+func ruleFormOf(own json.RawMessage, all, usual schedule.Settings, deck bool) ruleForm {
+	f := ruleForm{Values: map[string]string{}, Usual: usual, Deck: deck}
+	var decided map[string]json.RawMessage
+	json.Unmarshal(own, &decided) //nolint:errcheck // then nothing was
+	for _, r := range rules {
+		if _, is := decided[r.name]; is {
+			f.Values[r.name] = r.shown(all)
+		}
+	}
+	if _, is := decided["easy_days"]; is {
+		for _, d := range days {
+			if percent, is := all.EasyDays[d.value]; is {
+				f.Values["easy_days."+d.value] = strconv.Itoa(percent)
+			}
+		}
+	}
+	return f
+}
+
+// typed reads the form: changes are as the service takes them, in which null takes a
+// decision back.
+func (f *ruleForm) typed(v *page.Visit) (changes map[string]any, wrong string) {
+	f.Values = map[string]string{}
+	changes = map[string]any{}
+	for _, r := range rules {
+		text := strings.TrimSpace(v.FormValue(r.name))
+		f.Values[r.name] = text
+		if text == "" {
+			changes[r.name] = nil
+			continue
+		}
+		value, fine := r.read(text)
+		if !fine && wrong == "" {
+			wrong = v.Say(sayBadRule, v.Say(r.label), v.Say(r.hint))
+		}
+		changes[r.name] = value
+	}
+	easy := map[string]int{}
+	for _, d := range days {
+		name := "easy_days." + d.value
+		text := strings.TrimSpace(v.FormValue(name))
+		f.Values[name] = text
+		if text == "" {
+			continue
+		}
+		percent, err := strconv.Atoi(text)
+		if (err != nil || percent < 0 || percent > 100) && wrong == "" {
+			wrong = v.Say(sayBadRule, v.Say(d.name), v.Say(sayEasyDaysHint))
+		}
+		easy[d.value] = percent
+	}
+	changes["easy_days"] = nil
+	if len(easy) > 0 {
+		changes["easy_days"] = easy
+	}
+	return changes, wrong
+}
+
+// usual is what holds for a rule where nothing was decided, in words.
+func (f *ruleForm) usual(v *page.Visit, r rule) string {
+	text := r.shown(f.Usual)
+	for _, c := range r.choices {
+		if c.value == text {
+			text = v.Say(c.name)
+		}
+	}
+	if f.Deck {
+		return v.Say(sayAsAll, text)
+	}
+	return v.Say(sayUsually, text)
+}

@@ -1,0 +1,140 @@
+package learn
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"patchbay/internal/console/page"
+	"patchbay/internal/plug/learn/schedule"
+)
+
+// settingsForm is a person's settings as the form has them.
+type settingsForm struct {
+	Zone, DayStart  string
+	Here            string // the zone that holds if none is given
+	Bot, Strictness string
+	At, Webhook     string
+	Via             []string
+	Bots            []choice
+	Rules           ruleForm
+	Now             string // the clock in that zone
+	Wrong, Note     string
+}
+
+// zones are offered where a time zone is typed: the largest of each part of the world.
+var zones = []string{
+	"Asia/Shanghai", "Asia/Hong_Kong", "Asia/Taipei", "Asia/Singapore", "Asia/Tokyo", "Asia/Seoul", "Asia/Kolkata", "Asia/Dubai", "Asia/Bangkok", "Asia/Jakarta",
+	"Australia/Sydney", "Pacific/Auckland", "Europe/London", "Europe/Berlin", "Europe/Paris", "Europe/Madrid", "Europe/Rome", "Europe/Moscow", "Europe/Istanbul",
+	"Africa/Cairo", "Africa/Johannesburg", "Africa/Lagos", "America/New_York", "America/Chicago", "America/Denver", "America/Los_Angeles", "America/Toronto", "America/Mexico_City", "America/Sao_Paulo",
+	"UTC",
+}
+
+// strictnesses are how recalls are judged.
+var strictnesses = []choiceSay{{"", sayNormal}, {"lenient", sayLenient}, {"strict", sayStrict}}
+
+// vias are the ways of reminders.
+var vias = []choiceSay{{"glasses", sayByGlasses}, {"webhook", sayByWebhook}, {"calendar", sayByCalendar}}
+
+func (p *pages) settingsForm(v *page.Visit) (*settingsForm, error) {
+	l, err := p.Points.Learner(v.Context(), who(v))
+	if err != nil {
+		return nil, err
+	}
+	f := &settingsForm{
+		Zone: l.Profile.Zone, DayStart: l.Profile.DayStart, Here: p.Points.Zone.String(), Bot: l.Profile.Bot, Strictness: l.Profile.Strictness,
+		At: l.Profile.Remind.At, Webhook: l.Profile.Remind.Webhook, Via: l.Profile.Remind.Via,
+		Rules: ruleFormOf(l.Profile.Defaults, l.Settings(""), schedule.Default(), false),
+		Now:   l.Now.In(l.Calendar.Zone).Format("15:04"),
+	}
+	bots, err := p.Points.Store.Bots.ByOwner(v.Context(), who(v))
+	if err != nil {
+		return nil, err
+	}
+	f.Bots = []choice{{"", v.Say(sayFirstModel)}, {"none", v.Say(sayNobody)}}
+	known := f.Bot == "" || f.Bot == "none"
+	for _, b := range bots {
+		number := strconv.FormatInt(b.Number, 10)
+		if f.Bot == b.Name || f.Bot == number {
+			f.Bot, known = number, true
+		}
+		f.Bots = append(f.Bots, choice{number, b.Name})
+	}
+	if !known {
+		f.Bots = append(f.Bots, choice{f.Bot, f.Bot})
+	}
+	return f, nil
+}
+
+// settings shows a person's settings.
+func (p *pages) settings(v *page.Visit) {
+	f, err := p.settingsForm(v)
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	if v.FormValue("saved") != "" {
+		f.Note = v.Say(saySaved)
+	}
+	v.Show(ok, settingsPage(v, f))
+}
+
+// saveSettings changes them. If the schedule changes, that may take a while.
+func (p *pages) saveSettings(v *page.Visit) {
+	f, err := p.settingsForm(v)
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	typed := func(name string) string { return strings.TrimSpace(v.FormValue(name)) }
+	f.Zone, f.DayStart, f.Bot, f.Strictness, f.At, f.Webhook = typed("time_zone"), typed("day_start"), typed("bot"), typed("strictness"), typed("at"), typed("webhook")
+	f.Via = v.Form["via"]
+	rules, wrong := f.Rules.typed(v)
+	if f.Zone != "" {
+		if _, err := time.LoadLocation(f.Zone); err != nil || f.Zone == "Local" {
+			wrong = v.Say(sayNoZone, f.Zone)
+		}
+	}
+	if f.Webhook != "" && !strings.HasPrefix(f.Webhook, "https://") && !strings.HasPrefix(f.Webhook, "http://") {
+		wrong = v.Say(sayBadWebhook)
+	}
+	if slices.Contains(f.Via, "webhook") && f.Webhook == "" {
+		wrong = v.Say(sayNeedWebhook)
+	}
+	again := func(status int, wrong string) {
+		f.Wrong = wrong
+		v.Show(status, settingsPage(v, f))
+	}
+	if wrong != "" {
+		refuse(v, http.StatusUnprocessableEntity, wrong, again)
+		return
+	}
+	remind := map[string]any{"at": orNull(f.At), "webhook": orNull(f.Webhook), "via": f.Via}
+	if len(f.Via) == 0 {
+		remind["via"] = nil
+	}
+	changes, err := json.Marshal(map[string]any{
+		"time_zone": orNull(f.Zone), "day_start": orNull(f.DayStart), "bot": orNull(f.Bot), "strictness": orNull(f.Strictness), "remind": remind, "defaults": rules,
+	})
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	save := func(ctx context.Context, progress func(done, total int)) error {
+		_, err := p.Points.SaveProfile(ctx, who(v), changes, progress)
+		return told(err)
+	}
+	p.longSave(v, save, "/learn/settings?saved=1", again)
+}
+
+// orNull takes a decision back if nothing was typed.
+func orNull(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}

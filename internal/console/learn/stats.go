@@ -1,0 +1,130 @@
+package learn
+
+import (
+	"fmt"
+	"strconv"
+
+	"patchbay/internal/console/page"
+	learning "patchbay/internal/plug/learn"
+	"patchbay/internal/store"
+)
+
+const (
+	forecastDays = 30
+	historyDays  = 30
+	recallWeeks  = 12
+)
+
+// figures are what the statistics show.
+type figures struct {
+	*learning.Stats
+	New, Steps, Known, Aside int // points by where they wait
+	Recalled                 string
+	Forecast, History        chart
+	Retention                chart
+	Drawn                    bool // there is something to draw of the past
+}
+
+// stats counts, and draws.
+func (p *pages) stats(v *page.Visit) {
+	s, err := p.Points.Stats(v.Context(), who(v), forecastDays, historyDays)
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	f := &figures{Stats: s}
+	waiting, err := p.Points.Store.Learn.Waiting(v.Context(), who(v), s.Today+40000)
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	for _, c := range waiting {
+		switch c.Queue {
+		case store.QueueNew:
+			f.New += c.N
+		case store.QueueSteps:
+			f.Steps += c.N
+		case store.QueueDay:
+			f.Known += c.N
+		default:
+			f.Aside += c.N
+		}
+	}
+	recalls, err := p.Points.Store.Learn.Recalls(v.Context(), who(v), s.Today-7*recallWeeks+1)
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	f.Forecast = forecastChart(v, s)
+	f.History = historyChart(v, s)
+	f.Retention = retentionChart(v, s.Today, recalls)
+	reviews, again := 0, 0
+	for _, r := range recalls {
+		if r.Day > s.Today-30 {
+			reviews, again = reviews+r.Reviews, again+r.Again
+		}
+	}
+	f.Recalled = "–"
+	if reviews > 0 {
+		f.Recalled = percent(reviews-again, reviews)
+	}
+	f.Drawn = len(recalls) > 0 || len(s.History) > 0
+	v.Show(ok, statsPage(v, f))
+}
+
+func percent(part, whole int) string {
+	return strconv.FormatFloat(100*float64(part)/float64(whole), 'f', 0, 64) + " %"
+}
+
+func forecastChart(v *page.Visit, s *learning.Stats) chart {
+	c := chart{ID: "forecast", Title: v.Say(sayForecast), Heads: [2]string{v.Say(sayDay), v.Say(sayDue)}}
+	sum := 0
+	for _, d := range s.Forecast {
+		c.Values = append(c.Values, value{Label: d.Day.String(), Short: shortDay(d.Day), N: float64(d.Due), Text: strconv.Itoa(d.Due)})
+		sum += d.Due
+	}
+	c.Told = v.Say(sayForecastTold, len(s.Forecast), sum)
+	return c.bars()
+}
+
+func historyChart(v *page.Visit, s *learning.Stats) chart {
+	c := chart{ID: "history", Title: v.Say(sayReviewsChart), Heads: [2]string{v.Say(sayDay), v.Say(sayReviewsHead)}}
+	done := map[store.Day]int{}
+	for _, h := range s.History {
+		done[h.Day] = h.Reviews
+	}
+	sum := 0
+	for d := s.Today - historyDays + 1; d <= s.Today; d++ {
+		c.Values = append(c.Values, value{Label: d.String(), Short: shortDay(d), N: float64(done[d]), Text: strconv.Itoa(done[d])})
+		sum += done[d]
+	}
+	c.Told = v.Say(sayReviewsTold, historyDays, sum)
+	return c.bars()
+}
+
+// retentionChart shows how much of what came back on its day was still known, by week.
+func retentionChart(v *page.Visit, today store.Day, recalls []store.DayRecalls) chart {
+	c := chart{ID: "retention", Title: v.Say(sayRetentionChart), Told: v.Say(sayRetentionTold), Heads: [2]string{v.Say(sayWeekFrom), v.Say(sayRecalled)}}
+	var reviews, again [recallWeeks]int
+	for _, r := range recalls {
+		if week := recallWeeks - 1 - int(today-r.Day)/7; week >= 0 && week < recallWeeks {
+			reviews[week], again[week] = reviews[week]+r.Reviews, again[week]+r.Again
+		}
+	}
+	for week := range recallWeeks {
+		from := today - store.Day(7*(recallWeeks-1-week)) - 6
+		one := value{Label: from.String(), Short: shortDay(from), N: -1, Text: "–"}
+		if reviews[week] > 0 {
+			one.N = 100 * float64(reviews[week]-again[week]) / float64(reviews[week])
+			one.Text = v.Say(sayRecalledOf, percent(reviews[week]-again[week], reviews[week]), reviews[week])
+		}
+		c.Values = append(c.Values, one)
+	}
+	return c.line()
+}
+
+// shortDay is a date in little room.
+func shortDay(d store.Day) string {
+	t := d.Time()
+	return fmt.Sprintf("%d/%d", t.Month(), t.Day())
+}

@@ -1,0 +1,195 @@
+// Package markdown shows texts of people and of models as pages do: what Markdown says,
+// and nothing that could do something to a page.
+package markdown
+
+import (
+	"bytes"
+	"html"
+	"net/url"
+	"strings"
+
+	"github.com/a-h/templ"
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	extast "github.com/yuin/goldmark/extension/ast"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/renderer"
+	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+)
+
+// maxText is how much of a text is shown as Markdown, in bytes: reading it takes longer
+// than its length when somebody means it badly. What is longer is shown as it stands.
+const maxText = 128 << 10
+
+var reader = goldmark.New(
+	// Styles inside a page are refused, so columns say their place by an attribute.
+	goldmark.WithExtensions(extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)), extension.Strikethrough, extension.Linkify),
+	goldmark.WithParserOptions(parser.WithASTTransformers(util.Prioritized(tamed{}, 900))),
+	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(literal{}, 100))),
+)
+
+// HTML is a text as HTML. Tags in it are shown and not obeyed, links lead to http and
+// https only, and pictures are words: pages fetch nothing from others.
+func HTML(source string) string {
+	var out bytes.Buffer
+	if len(source) > maxText || reader.Convert([]byte(source), &out) != nil {
+		return "<p>" + html.EscapeString(source) + "</p>"
+	}
+	return out.String()
+}
+
+// Show is a text as a part of a page.
+func Show(source string) templ.Component { return templ.Raw(HTML(source)) }
+
+// Plain are the words of a text, without what makes them fat or a table.
+func Plain(source string) string {
+	if len(source) > maxText {
+		return source
+	}
+	raw := []byte(source)
+	var out strings.Builder
+	newline := func() {
+		if n := out.Len(); n > 0 && out.String()[n-1] != '\n' {
+			out.WriteByte('\n')
+		}
+	}
+	ast.Walk(reader.Parser().Parse(text.NewReader(raw)), func(n ast.Node, entering bool) (ast.WalkStatus, error) { //nolint:errcheck // nothing here fails
+		switch n := n.(type) {
+		case *ast.Text:
+			if entering {
+				out.Write(n.Value(raw))
+				if n.SoftLineBreak() || n.HardLineBreak() {
+					out.WriteByte('\n')
+				}
+			}
+			return ast.WalkContinue, nil
+		case *ast.String:
+			if entering {
+				out.WriteString(html.UnescapeString(string(n.Value)))
+			}
+			return ast.WalkContinue, nil
+		case *ast.AutoLink:
+			if entering {
+				out.Write(n.Label(raw))
+			}
+			return ast.WalkContinue, nil
+		case *ast.RawHTML:
+			for i := 0; entering && i < n.Segments.Len(); i++ {
+				segment := n.Segments.At(i)
+				out.Write(segment.Value(raw))
+			}
+			return ast.WalkContinue, nil
+		case *extast.TableCell:
+			if entering && n.PreviousSibling() != nil {
+				out.WriteByte(' ')
+			}
+			return ast.WalkContinue, nil
+		}
+		if n.Type() == ast.TypeBlock {
+			newline()
+			switch n.Kind() {
+			case ast.KindCodeBlock, ast.KindFencedCodeBlock, ast.KindHTMLBlock:
+				for i := 0; entering && i < n.Lines().Len(); i++ {
+					line := n.Lines().At(i)
+					out.Write(line.Value(raw))
+				}
+			}
+		}
+		return ast.WalkContinue, nil
+	})
+	return strings.TrimSpace(out.String())
+}
+
+// tamed takes from a document what a page does not want.
+type tamed struct{}
+
+func (tamed) Transform(doc *ast.Document, r text.Reader, _ parser.Context) {
+	var links []ast.Node
+	ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) { //nolint:errcheck // nothing here fails
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		switch n := n.(type) {
+		case *ast.Heading:
+			n.Level = min(n.Level+2, 6) // the page has its own first ones
+		case *ast.Link, *ast.Image, *ast.AutoLink:
+			links = append(links, n)
+		}
+		return ast.WalkContinue, nil
+	})
+	for _, n := range links {
+		switch n := n.(type) {
+		case *ast.Link:
+			if safe(string(n.Destination)) {
+				outward(n)
+			} else {
+				unwrap(n)
+			}
+		case *ast.AutoLink:
+			if address := string(n.URL(r.Source())); n.AutoLinkType == ast.AutoLinkURL && safe(address) {
+				outward(n)
+			} else {
+				n.Parent().ReplaceChild(n.Parent(), n, ast.NewString([]byte(html.EscapeString(string(n.Label(r.Source()))))))
+			}
+		case *ast.Image:
+			unwrap(n)
+		}
+	}
+}
+
+// safe says whether a link may lead somewhere.
+func safe(address string) bool {
+	u, err := url.Parse(strings.TrimSpace(address))
+	return err == nil && u.Host != "" && (strings.EqualFold(u.Scheme, "http") || strings.EqualFold(u.Scheme, "https"))
+}
+
+// outward opens a link elsewhere, and tells that place nothing.
+func outward(n ast.Node) {
+	n.SetAttributeString("rel", []byte("noopener noreferrer nofollow"))
+	n.SetAttributeString("target", []byte("_blank"))
+}
+
+// unwrap leaves the words of a link or picture where it was.
+func unwrap(n ast.Node) {
+	parent := n.Parent()
+	for child := n.FirstChild(); child != nil; {
+		next := child.NextSibling()
+		parent.InsertBefore(parent, n, child)
+		child = next
+	}
+	parent.RemoveChild(parent, n)
+}
+
+// literal shows tags as they were typed: who learns HTML wants to see them.
+type literal struct{}
+
+func (literal) RegisterFuncs(reg renderer.NodeRendererFuncRegisterer) {
+	reg.Register(ast.KindRawHTML, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if entering {
+			raw := n.(*ast.RawHTML)
+			for i := range raw.Segments.Len() {
+				segment := raw.Segments.At(i)
+				w.WriteString(html.EscapeString(string(segment.Value(source)))) //nolint:errcheck // into memory
+			}
+		}
+		return ast.WalkSkipChildren, nil
+	})
+	reg.Register(ast.KindHTMLBlock, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		block := n.(*ast.HTMLBlock)
+		if !entering {
+			if block.HasClosure() {
+				w.WriteString(html.EscapeString(string(block.ClosureLine.Value(source)))) //nolint:errcheck // into memory
+			}
+			w.WriteString("</code></pre>\n") //nolint:errcheck // the same
+			return ast.WalkContinue, nil
+		}
+		w.WriteString("<pre><code>") //nolint:errcheck // into memory
+		for i := range n.Lines().Len() {
+			line := n.Lines().At(i)
+			w.WriteString(html.EscapeString(string(line.Value(source)))) //nolint:errcheck // the same
+		}
+		return ast.WalkContinue, nil
+	})
+}

@@ -1,0 +1,143 @@
+package settings
+
+import (
+	"errors"
+	"io"
+	"mime/multipart"
+	"net/http"
+
+	"patchbay/internal/backup"
+	"patchbay/internal/console/page"
+	"patchbay/internal/control"
+	"patchbay/internal/talk"
+)
+
+// backupForm is what the page about backups tells.
+type backupForm struct {
+	Restoring control.Restoring
+	// Elsewhere says why there are no backups here.
+	Elsewhere string
+	Wrong     string
+}
+
+func (p pages) backup(v *page.Visit) { p.showBackup(v, http.StatusOK, "") }
+
+func (p pages) showBackup(v *page.Visit, status int, wrong string) {
+	f := backupForm{Wrong: wrong}
+	var err error
+	if f.Restoring, err = p.Restoring(v.Context(), v.Operator(), control.None{}); err != nil {
+		e := control.AsError(err)
+		if e == nil || e.Reason != control.Conflict {
+			v.Fail(err)
+			return
+		}
+		f.Elsewhere = e.In(v.Lang)
+	}
+	v.Show(status, backupPage(v, f))
+}
+
+// download sends a backup. If it breaks off in the middle, so does the answer.
+func (p pages) download(v *page.Visit) {
+	began := false
+	err := p.Backup(v.Context(), v.Operator(), func(name string) io.Writer {
+		began = true
+		v.W.Header().Set("Content-Type", "application/gzip")
+		v.W.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
+		return v.W
+	})
+	switch {
+	case err == nil:
+	case began:
+		v.House.Logger.WarnContext(v.Context(), "a backup broke off", "error", err)
+		panic(http.ErrAbortHandler) // whoever downloads must not take it for whole
+	default:
+		if wrong, status := v.Wrong(control.AboutBackup(err)); wrong != "" {
+			p.showBackup(v, status, wrong)
+		}
+	}
+}
+
+// restore reads a backup as it comes, since it may be larger than the memory.
+func (p pages) restore(v *page.Visit) {
+	v.Body = http.MaxBytesReader(v.W, v.Body, backup.MaxSize)
+	file, err := upload(v.Request, "file")
+	if err == nil {
+		_, err = p.Restore(v.Context(), v.Operator(), file)
+	}
+	if err != nil {
+		if wrong, status := v.Wrong(err); wrong != "" {
+			p.showBackup(v, status, wrong)
+		}
+		return
+	}
+	v.To("/settings/backup")
+}
+
+// upload is the file of a form, which is read while it comes.
+func upload(r *http.Request, name string) (*multipart.Part, error) {
+	parts, err := r.MultipartReader()
+	if err != nil {
+		return nil, control.Fail(control.Invalid, sayNoFile)
+	}
+	for {
+		part, err := parts.NextPart()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil, control.Fail(control.Invalid, sayNoFile)
+		case err != nil:
+			return nil, control.Fail(control.Invalid, sayHalfFile)
+		case part.FormName() == name && part.FileName() != "":
+			return part, nil
+		}
+	}
+}
+
+func (p pages) cancelRestore(v *page.Visit) {
+	if _, err := p.CancelRestore(v.Context(), v.Operator(), control.None{}); err != nil {
+		v.Fail(err)
+		return
+	}
+	v.To("/settings/backup")
+}
+
+// installation is how the server is.
+func (p pages) installation(v *page.Visit) {
+	status, err := p.Status(v.Context(), v.Operator(), control.None{})
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	set, err := p.Configured(v.Context(), v.Operator(), control.None{})
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	v.Show(http.StatusOK, installationPage(v, status, set.Settings))
+}
+
+// troubles say what keeps a server from its work.
+var troubles = map[string]talk.Say{"stopping": sayStopping, "database": sayNoDatabase, "bus": sayNoBus}
+
+// acts is what those did who run the installation.
+func (p pages) acts(v *page.Visit) {
+	list, err := p.Acts(v.Context(), v.Operator(), control.ActsWanted{Before: v.FormValue("before")})
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	v.Show(http.StatusOK, actsPage(v, list))
+}
+
+// actWords say what was done.
+var actWords = map[string]talk.Say{
+	control.ActPersonAdded: sayActAdded, control.ActPersonRole: sayActRole, control.ActPersonPassword: sayActPassword, control.ActPersonRemoved: sayActRemoved,
+	control.ActBackupTaken: sayActBackup, control.ActBackupStaged: sayActStaged, control.ActBackupCancelled: sayActCancelled,
+}
+
+// did says what an act was; one that nobody has words for is told by its name.
+func did(v *page.Visit, act string) string {
+	if s, ok := actWords[act]; ok {
+		return v.Say(s)
+	}
+	return act
+}

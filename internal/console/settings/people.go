@@ -1,0 +1,122 @@
+package settings
+
+import (
+	"net/http"
+	"net/url"
+
+	"patchbay/internal/account"
+	"patchbay/internal/console/page"
+	"patchbay/internal/control"
+)
+
+// people is who has an account.
+func (p pages) people(v *page.Visit) {
+	list, err := p.People(v.Context(), v.Operator(), control.None{})
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	v.Show(http.StatusOK, peoplePage(v, list.People, v.FormValue("removed")))
+}
+
+// newForm is what was typed for somebody new, but for the password.
+type newForm struct {
+	Name, Role, Lang string
+	Wrong            string
+}
+
+func (p pages) newPerson(v *page.Visit) {
+	v.Show(http.StatusOK, newPersonPage(v, newForm{Role: account.RoleMember, Lang: string(v.Lang)}))
+}
+
+// addPerson opens an account, and shows the password if it was made here.
+func (p pages) addPerson(v *page.Visit) {
+	f := newForm{Name: v.FormValue("name"), Role: v.FormValue("role"), Lang: v.FormValue("lang")}
+	out, err := p.AddPerson(v.Context(), v.Operator(), control.NewPerson{Name: f.Name, Role: f.Role, Lang: f.Lang, Password: v.FormValue("password")})
+	if err != nil {
+		var status int
+		if f.Wrong, status = v.Wrong(err); f.Wrong != "" {
+			v.Show(status, newPersonPage(v, f))
+		}
+		return
+	}
+	if out.Password == "" {
+		v.To("/settings/people/" + out.ID + "?added=1")
+		return
+	}
+	v.Show(http.StatusOK, passwordPage(v, sayAdded, out))
+}
+
+// personForm is a person, and what was done or is wrong.
+type personForm struct {
+	control.Person
+	Told, Wrong, WrongPassword, WrongName string
+}
+
+func (p pages) person(v *page.Visit) { p.showPerson(v, http.StatusOK, personForm{}) }
+
+// showPerson shows a person with the remarks of f.
+func (p pages) showPerson(v *page.Visit, status int, f personForm) {
+	var err error
+	if f.Person, err = p.Member(v.Context(), v.Operator(), ref(v)); err != nil {
+		v.Fail(err)
+		return
+	}
+	if status == http.StatusOK {
+		switch {
+		case v.FormValue("added") == "1":
+			f.Told = v.Say(sayAdded, f.Name)
+		case v.FormValue("saved") == "1":
+			f.Told = v.Say(saySaved)
+		case v.FormValue("changed") == "1":
+			f.Told = v.Say(sayPasswordGiven, f.Name)
+		}
+	}
+	v.Show(status, personPage(v, f))
+}
+
+func ref(v *page.Visit) control.PersonRef { return control.PersonRef{Person: v.PathValue("person")} }
+
+func (p pages) changeRole(v *page.Visit) {
+	_, err := p.ChangePerson(v.Context(), v.Operator(), control.PersonChange{PersonRef: ref(v), Role: v.FormValue("role")})
+	if err != nil {
+		if wrong, status := v.Wrong(err); wrong != "" {
+			p.showPerson(v, status, personForm{Wrong: wrong})
+		}
+		return
+	}
+	// Who is no administrator any more may not see the page.
+	if ref(v).Person == v.Who.Person.ID {
+		v.To("/settings")
+		return
+	}
+	v.To("/settings/people/" + v.PathValue("person") + "?saved=1")
+}
+
+func (p pages) setPassword(v *page.Visit) {
+	out, err := p.SetPersonPassword(v.Context(), v.Operator(), control.PersonPassword{PersonRef: ref(v), Password: v.FormValue("password")})
+	switch {
+	case err != nil:
+		if wrong, status := v.Wrong(err); wrong != "" {
+			p.showPerson(v, status, personForm{WrongPassword: wrong})
+		}
+	case out.Password != "":
+		v.Show(http.StatusOK, passwordPage(v, sayPasswordGiven, out))
+	default:
+		v.To("/settings/people/" + v.PathValue("person") + "?changed=1")
+	}
+}
+
+func (p pages) removePerson(v *page.Visit) {
+	who, err := p.Member(v.Context(), v.Operator(), ref(v))
+	if err == nil {
+		_, err = p.RemovePerson(v.Context(), v.Operator(), control.PersonGone{PersonRef: ref(v), Name: v.FormValue("name")})
+	}
+	if err != nil {
+		if wrong, status := v.Wrong(err); wrong != "" {
+			p.showPerson(v, status, personForm{WrongName: wrong})
+		}
+		return
+	}
+	v.To("/settings/people?removed=" + url.QueryEscape(who.Name))
+}

@@ -1,0 +1,281 @@
+package settings_test
+
+import (
+	"bytes"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/internal/account"
+	"patchbay/internal/backup"
+	"patchbay/internal/board"
+	"patchbay/internal/board/boardtest"
+	"patchbay/internal/console/consoletest"
+	"patchbay/internal/console/page"
+	"patchbay/internal/console/settings"
+	"patchbay/internal/control"
+	"patchbay/internal/store"
+	"patchbay/internal/store/storetest"
+)
+
+func TestMain(m *testing.M) { storetest.Main(m) }
+
+// newRig is an installation whose folder is known, so that it can be backed up.
+func newRig(t *testing.T, o control.Options) (*consoletest.Rig, string) {
+	t.Helper()
+	folder := t.TempDir()
+	o.Version = "test"
+	r := consoletest.New(t, consoletest.Options{Options: boardtest.Options{DB: store.Options{Folder: folder}}, Control: o}, func(r *consoletest.Rig) []page.Route {
+		r.Control.House.Backup = backup.Source{Store: r.Store, Box: r.Box, Folder: folder, Version: "test"}
+		r.Control.House.Key = r.Box
+		return settings.Routes(r.Control)
+	})
+	return r, folder
+}
+
+func person(t *testing.T, r *consoletest.Rig, id string) store.Person {
+	t.Helper()
+	p, err := r.Store.People.ByID(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestMe(t *testing.T) {
+	r, _ := newRig(t, control.Options{})
+	bob := r.As(r.Bob)
+	if p := bob.Get("/settings"); p.Status != http.StatusOK || !p.Has(`value="bob"`, "You have no password") || p.Has("/settings/people", "/settings/backup") {
+		t.Errorf("a member sees %d %s", p.Status, p.Text)
+	}
+	if p := bob.Post("/settings/me", "name", "ada", "lang", "zh", "zone", "Asia/Shanghai"); p.Status != http.StatusConflict || !p.Has("Somebody else has this name", `value="Asia/Shanghai"`) {
+		t.Errorf("a name that is taken: %d %s", p.Status, p.Text)
+	}
+	if p := bob.Post("/settings/me", "name", "bob", "lang", "zh", "zone", "Mars"); p.Status != http.StatusUnprocessableEntity || !p.Has("no such time zone") {
+		t.Errorf("a zone that nobody knows: %d %s", p.Status, p.Text)
+	}
+	if p := bob.Post("/settings/me", "name", "Bob", "lang", "zh", "zone", "Asia/Shanghai"); p.Status != http.StatusOK || !p.Has("已保存", `value="Bob"`, time.Now().In(time.FixedZone("", 8*3600)).Format("15:")) {
+		t.Errorf("saved: %d %s", p.Status, p.Text)
+	}
+	if p := person(t, r, r.Bob.ID); p.Name != "Bob" || p.Lang != "zh" || p.Zone != "Asia/Shanghai" || p.Role != account.RoleMember {
+		t.Errorf("kept %+v", p)
+	}
+}
+
+func TestPassword(t *testing.T) {
+	r, _ := newRig(t, control.Options{})
+	if err := r.Accounts.SetPassword(t.Context(), r.Bob.ID, "correct horse"); err != nil {
+		t.Fatal(err)
+	}
+	here, there := r.As(r.Bob), r.As(r.Bob)
+	for _, c := range []struct {
+		old, new, again, told string
+		status                int
+	}{
+		{"wrong horse", "battery staple", "battery staple", "The old password is wrong", http.StatusForbidden},
+		{"correct horse", "battery staple", "battery stable", "not the same", http.StatusUnprocessableEntity},
+		{"correct horse", "short", "short", "at least 8 characters", http.StatusUnprocessableEntity},
+	} {
+		p := here.Post("/settings/password", "old", c.old, "new", c.new, "again", c.again)
+		if p.Status != c.status || !p.Has(c.told) || p.Has(c.new+`"`) {
+			t.Errorf("%+v: %d %s", c, p.Status, p.Text)
+		}
+	}
+	if p := here.Post("/settings/password", "old", "correct horse", "new", "battery staple", "again", "battery staple"); !p.Has("Your password is changed") {
+		t.Errorf("%d %s", p.Status, p.Text)
+	}
+	if p := there.Get("/settings"); p.Has("About you") {
+		t.Error("the other browser is signed in still")
+	}
+	if p := here.Get("/settings"); !p.Has("About you") {
+		t.Errorf("this browser is not signed in any more: %d", p.Status)
+	}
+	if _, _, err := r.Accounts.SignIn(t.Context(), "bob", "battery staple", account.Browser{}); err != nil {
+		t.Error(err)
+	}
+	for range 12 {
+		here.Post("/settings/password", "old", "guess guess", "new", "battery staple", "again", "battery staple")
+	}
+	if p := here.Post("/settings/password", "old", "battery staple", "new", "battery staples", "again", "battery staples"); p.Status != http.StatusTooManyRequests {
+		t.Errorf("after a dozen guesses: %d", p.Status)
+	}
+}
+
+var endOne = regexp.MustCompile(`action="(/settings/browsers/[0-9a-f]{16}/end)"`)
+
+func TestBrowsers(t *testing.T) {
+	r, _ := newRig(t, control.Options{})
+	if _, err := r.Accounts.Admit(t.Context(), r.Bob, account.Browser{Agent: "Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) AppleWebKit/605.1.15 Version/19.0 Safari/604.1", Address: "198.51.100.9"}); err != nil {
+		t.Fatal(err)
+	}
+	here, there, ada := r.As(r.Bob), r.As(r.Bob), r.As(r.Person)
+	p := here.Get("/settings/browsers")
+	if !p.Has("Safari on iPhone", "198.51.100.9") || strings.Count(p.Text, "this browser</span>") != 1 {
+		t.Errorf("%d %s", p.Status, p.Text)
+	}
+	ends := endOne.FindAllStringSubmatch(p.Text, -1)
+	if len(ends) != 3 {
+		t.Fatalf("%d browsers", len(ends))
+	}
+	if p := ada.Post(ends[0][1]); p.Status != http.StatusNotFound {
+		t.Errorf("somebody else's sign-in ends with %d", p.Status)
+	}
+	// The phone was there first, and is on the list last.
+	if p := here.Post(ends[2][1]); !p.Has("Signed out") || p.Has("iPhone") {
+		t.Errorf("%d %s", p.Status, p.Text)
+	}
+	if p := here.Post("/settings/browsers/others/end"); !p.Has("nowhere else") {
+		t.Errorf("%d %s", p.Status, p.Text)
+	}
+	if p := there.Get("/settings"); p.Has("About you") {
+		t.Error("the other browser is signed in still")
+	}
+	if p := ada.Get("/settings"); !p.Has("About you") {
+		t.Error("somebody else is signed out")
+	}
+}
+
+func TestPeople(t *testing.T) {
+	unplugged := make(chan int64, 1)
+	r, _ := newRig(t, control.Options{Disconnect: func(bot int64) { unplugged <- bot }})
+	ada := r.As(r.Person)
+	p := ada.Post("/settings/people/new", "name", "eve", "role", "member", "lang", "zh", "password", "")
+	made := regexp.MustCompile(`<code id="made">([^<]+)</code>`).FindStringSubmatch(p.Text)
+	if made == nil || !p.Has("eve has an account now") {
+		t.Fatalf("%d %s", p.Status, p.Text)
+	}
+	if _, _, err := r.Accounts.SignIn(t.Context(), "eve", made[1], account.Browser{}); err != nil {
+		t.Errorf("with the password that was shown: %v", err)
+	}
+	if p := ada.Post("/settings/people/new", "name", "eve", "role", "admin", "lang", "en"); p.Status != http.StatusConflict || !p.Has("Somebody else", `value="eve"`) {
+		t.Errorf("twice: %d %s", p.Status, p.Text)
+	}
+	eve, err := r.Store.People.ByName(t.Context(), "eve")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := ada.Get("/settings/people"); !p.Has("eve", "bob", "ada") {
+		t.Errorf("%d %s", p.Status, p.Text)
+	}
+	at := "/settings/people/" + eve.ID
+	if p := ada.Post(at+"/role", "role", "admin"); !p.Has("Saved") || person(t, r, eve.ID).Role != account.RoleAdmin {
+		t.Errorf("%d %s", p.Status, p.Text)
+	}
+	if p := ada.Post(at+"/password", "password", "battery staple"); !p.Has("eve has a new password") {
+		t.Errorf("%d %s", p.Status, p.Text)
+	}
+	if _, _, err := r.Accounts.SignIn(t.Context(), "eve", "battery staple", account.Browser{}); err != nil {
+		t.Error(err)
+	}
+	bot, _, err := r.Registry.Add(t.Context(), board.NewBot{Owner: eve.ID, Name: "hers", Kind: "script"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := ada.Post(at+"/remove", "name", "Eve"); p.Status != http.StatusUnprocessableEntity || !p.Has("type exactly that name") {
+		t.Errorf("with another name: %d %s", p.Status, p.Text)
+	}
+	if p := ada.Post(at+"/remove", "name", "eve"); !p.Has("eve is removed") {
+		t.Errorf("%d %s", p.Status, p.Text)
+	}
+	if got := <-unplugged; got != bot.Number {
+		t.Errorf("bot %d was disconnected", got)
+	}
+	if p := ada.Get(at); p.Status != http.StatusNotFound {
+		t.Errorf("who is gone is answered with %d", p.Status)
+	}
+	self := "/settings/people/" + r.Person.ID
+	if p := ada.Post(self+"/remove", "name", "ada"); p.Status != http.StatusConflict {
+		t.Errorf("herself: %d", p.Status)
+	}
+	if p := ada.Post(self+"/role", "role", "member"); p.Status != http.StatusConflict || !p.Has("Somebody has to run") {
+		t.Errorf("the last one: %d %s", p.Status, p.Text)
+	}
+	p = ada.Get("/settings/acts")
+	if !p.Has("added a person", "changed a role", "eve: member → admin", "set a password", "removed a person") {
+		t.Errorf("the log has %s", p.Text)
+	}
+}
+
+// Members, strangers, and who has not typed the password lately, do not get there.
+func TestOnlyAdministrators(t *testing.T) {
+	r, _ := newRig(t, control.Options{})
+	bob, stranger := r.As(r.Bob), r.Stranger()
+	for _, route := range settings.Routes(r.Control) {
+		method, path, _ := strings.Cut(route.Pattern, " ")
+		if route.Access != page.Admins && route.Access != page.AdminsFresh {
+			continue
+		}
+		path = strings.ReplaceAll(path, "{person}", r.Person.ID)
+		ask := func(b *consoletest.Browser) consoletest.Page {
+			if method == http.MethodPost {
+				return b.Post(path, "name", "ada", "role", "member", "password", "battery staple")
+			}
+			return b.Get(path)
+		}
+		if p := ask(bob); p.Status != http.StatusForbidden {
+			t.Errorf("%s is %d for a member", route.Pattern, p.Status)
+		}
+		if p := ask(stranger); p.At == path || p.Has("ada") {
+			t.Errorf("%s is %d %s for a stranger", route.Pattern, p.Status, p.At)
+		}
+	}
+	if p := person(t, r, r.Person.ID); p.Role != account.RoleAdmin || p.Password != "" {
+		t.Errorf("ada is %+v", p)
+	}
+}
+
+// sent is a form with a file.
+func sent(t *testing.T, b *consoletest.Browser, url string, file []byte) (int, string) {
+	t.Helper()
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	part, err := form.CreateFormFile("file", "backup.tar.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	part.Write(file) //nolint:errcheck // into memory
+	form.Close()     //nolint:errcheck // the same
+	resp, err := b.Client.Post(url, form.FormDataContentType(), &body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+func TestBackupAndRestore(t *testing.T) {
+	r, folder := newRig(t, control.Options{})
+	ada := r.As(r.Person)
+	file := ada.Post("/settings/backup/file")
+	if file.Status != http.StatusOK || !strings.HasPrefix(file.Header.Get("Content-Disposition"), `attachment; filename="patchbay-`) {
+		t.Fatalf("%d %v", file.Status, file.Header)
+	}
+	if status, text := sent(t, ada, r.URL+"/settings/backup/restore", []byte("hello")); status != http.StatusUnprocessableEntity || !strings.Contains(text, "no backup of Patchbay") {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, text := sent(t, ada, r.URL+"/settings/backup/restore", []byte(file.Text)); status != http.StatusOK || !strings.Contains(text, "Restart the server") {
+		t.Errorf("%d %s", status, text)
+	}
+	if backup.Staged(folder) == nil {
+		t.Error("nothing is staged")
+	}
+	if p := ada.Post("/settings/backup/cancel"); p.Has("Restart the server") || backup.Staged(folder) != nil {
+		t.Errorf("%d %s", p.Status, p.Text)
+	}
+}
+
+func TestInstallation(t *testing.T) {
+	r, _ := newRig(t, control.Options{PublicURL: "https://board.example.org"})
+	r.Control.House.Settings = func() string { return "listen: 127.0.0.1:3000" }
+	if p := r.As(r.Person).Get("/settings/installation"); !p.Has("ready", "SQLite", "https://board.example.org", "listen: 127.0.0.1:3000") {
+		t.Errorf("%d %s", p.Status, p.Text)
+	}
+}

@@ -1,0 +1,103 @@
+package tools
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"patchbay/internal/console/page"
+	"patchbay/internal/control"
+	"patchbay/internal/talk"
+)
+
+// seconds is a duration as the form has it.
+func seconds(text string) string {
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return ""
+	}
+	return strconv.Itoa(int(d / time.Second))
+}
+
+// some is a number as the form has it; 0 is nothing.
+func some(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+func names(values map[string]string) []string { return slices.Sorted(maps.Keys(values)) }
+
+// indented is JSON for reading.
+func indented(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Indent(&b, raw, "", "  ") != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+// endpoint is where a tool server connects to, with the token that lets it in.
+func endpoint(v *page.Visit, token string) string {
+	return "ws" + strings.TrimPrefix(v.Origin(), "http") + "/mcp_endpoint/mcp/?token=" + token
+}
+
+// first is the beginning of a text, for lists.
+func first(text string) string {
+	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
+	const most = 160
+	if r := []rune(text); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return text
+}
+
+// setting is one of a server's, as it is shown.
+type setting struct{ Name, Value string }
+
+// settingNames are the settings that are shown, in their order.
+var settingNames = []struct {
+	name string
+	say  talk.Say
+}{
+	{"command", sayCommand}, {"args", sayArgs}, {"dir", sayDir}, {"env", sayEnv}, {"token", sayToken}, {"headers", sayHeaders}, {"transport", sayTransport},
+	{"allow", sayOnly}, {"deny", sayNot}, {"timeout", sayTimeout}, {"concurrent", sayConcurrent}, {"max_tools", sayMaxTools}, {"most", sayMost},
+}
+
+// settingList are the settings of a server for people, secrets masked.
+func settingList(v *page.Visit, d *control.UpstreamDetail) (out []setting) {
+	for _, s := range settingNames {
+		raw := d.Settings[s.name]
+		if raw == nil {
+			continue
+		}
+		if s.name == "allow" && d.Kind == control.KindCloud {
+			s.say = sayOffer
+		}
+		out = append(out, setting{v.Say(s.say), readable(s.name, raw)})
+	}
+	return out
+}
+
+// readable is a value as people read it.
+func readable(name string, raw json.RawMessage) string {
+	var text string
+	var list []string
+	var values map[string]string
+	switch {
+	case json.Unmarshal(raw, &text) == nil && name == "timeout":
+		return seconds(text)
+	case json.Unmarshal(raw, &text) == nil:
+		return text
+	case json.Unmarshal(raw, &list) == nil:
+		return strings.Join(list, " ")
+	case json.Unmarshal(raw, &values) == nil:
+		return strings.Join(names(values), ", ")
+	}
+	return string(raw)
+}

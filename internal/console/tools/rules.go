@@ -1,0 +1,49 @@
+package tools
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"patchbay/internal/board"
+	"patchbay/internal/console/page"
+	"patchbay/internal/control"
+)
+
+// ruleForm is a rule that was typed.
+type ruleForm struct {
+	Name, Rule, Wrong string
+}
+
+func rules(v *page.Visit) { showRules(v, http.StatusOK, ruleForm{Rule: board.RuleDeny}) }
+
+func showRules(v *page.Visit, status int, f ruleForm) {
+	l, err := v.House.Control.ListToolRules(v.Context(), v.Caller(), struct{}{})
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	after, _ := strconv.Atoi(v.URL.Query().Get("after"))
+	after = min(max(after, 0), len(l.Rules))
+	to := min(after+pageSize, len(l.Rules))
+	next := 0
+	if to < len(l.Rules) {
+		next = to
+	}
+	v.Show(status, rulesPage(v, l.Rules[after:to], next, f))
+}
+
+func addRule(v *page.Visit) {
+	f := ruleForm{Name: strings.TrimSpace(v.FormValue("tool")), Rule: v.FormValue("rule")}
+	_, err := v.House.Control.DecideTool(v.Context(), v.Caller(), control.ToolDecision{Name: f.Name, Rule: f.Rule})
+	if err != nil {
+		var status int
+		if f.Wrong, status = v.Wrong(err); f.Wrong != "" {
+			showRules(v, status, f)
+		}
+		return
+	}
+	v.To("/tools/rules")
+}
+
+func rulesURL(after int) string { return "/tools/rules?after=" + strconv.Itoa(after) }

@@ -1,0 +1,136 @@
+package control
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"patchbay/internal/store"
+)
+
+// Call is a row of the audit trail as it is listed, with the names of whom its ids stand
+// for, as far as they are still there.
+type Call struct {
+	store.Call
+	PersonName string `json:"person_name,omitempty"`
+	// KeyName is of the key, or of the upstream that called.
+	KeyName string `json:"key_name,omitempty"`
+	BotName string `json:"bot_name,omitempty"`
+}
+
+// Failed says that the call did not bring what it was made for.
+func (c *Call) Failed() bool { return c.Outcome != "done" && c.Outcome != "asked" }
+
+const (
+	// CallsMost is how many calls a page can have.
+	CallsMost = 1000
+	// maxCallsPage bounds the arguments on a page, which are kept as they came: a
+	// page that is full ends early.
+	maxCallsPage = 8 << 20
+)
+
+// CallQuery says which calls are wanted. What is not said excludes nothing.
+type CallQuery struct {
+	Person  string // id; empty: everybody's
+	Tool    string // * stands for any text
+	Key     string // id
+	Bot     int64
+	Outcome string // one of CallOutcomes, or Wrong
+	Failed  bool   // the same as Wrong
+	From    time.Time
+	Before  time.Time // itself is too late
+	After   string    // the Next of the page before
+	Limit   int
+}
+
+// CallPage is calls, newest first.
+type CallPage struct {
+	Calls []Call `json:"calls"`
+	// Next, if it is not empty, is to be asked for with after= for those that follow.
+	Next string `json:"next,omitempty"`
+}
+
+// Calls reads the audit trail: the caller's calls, or those of whom an admin names. The
+// calls that were answered a moment ago are in it.
+func (s *Service) Calls(ctx context.Context, c Caller, q CallQuery, user string) (CallPage, error) {
+	if err := checkOutcome(q.Outcome, CallOutcomes); err != nil {
+		return CallPage{}, err
+	}
+	var err error
+	if q.Person, err = s.whose(ctx, c, user); err != nil {
+		return CallPage{}, err
+	}
+	if q.Limit < 1 || q.Limit > CallsMost {
+		return CallPage{}, Fail(Invalid, sayBadLimit, CallsMost)
+	}
+	s.Board.Settle(ctx)
+	return Calls(ctx, s.Board.Store, q)
+}
+
+// Calls reads the audit trail of a database.
+func Calls(ctx context.Context, db *store.DB, q CallQuery) (p CallPage, err error) {
+	f := store.CallFilter{Person: q.Person, Tool: strings.TrimSpace(q.Tool), Key: q.Key, Bot: q.Bot, Outcome: q.Outcome, From: q.From, Until: q.Before}
+	if q.Failed {
+		f.Outcome = Wrong
+	}
+	if f.After, err = readPlace(q.After); err != nil {
+		return p, err
+	}
+	rows, err := db.Calls.Find(ctx, f, q.Limit+1)
+	if err != nil {
+		return p, err
+	}
+	p.Calls = []Call{}
+	size := 0
+	for _, row := range rows {
+		if size += len(row.Args); len(p.Calls) == q.Limit || size > maxCallsPage && len(p.Calls) > 0 {
+			last := p.Calls[len(p.Calls)-1]
+			p.Next = writePlace(last.At, last.ID)
+			break
+		}
+		p.Calls = append(p.Calls, Call{Call: row})
+	}
+	return p, nameCalls(ctx, db, q.Person, p.Calls)
+}
+
+// nameCalls fills in names.
+func nameCalls(ctx context.Context, db *store.DB, person string, calls []Call) error {
+	if len(calls) == 0 {
+		return nil
+	}
+	people, err := db.People.All(ctx)
+	if err != nil {
+		return err
+	}
+	keys, err := db.Keys.ByPerson(ctx, person)
+	if err != nil {
+		return err
+	}
+	upstreams, err := db.Upstreams.ByOwner(ctx, person)
+	if err != nil {
+		return err
+	}
+	bots, err := db.Bots.ByOwner(ctx, person)
+	if err != nil {
+		return err
+	}
+	names, botNames := map[string]string{}, map[int64]string{}
+	for _, p := range people {
+		names[p.ID] = p.Name
+	}
+	for _, k := range keys {
+		names[k.ID] = k.Name
+	}
+	for _, u := range upstreams {
+		names["upstream:"+strconv.FormatInt(u.Number, 10)] = u.Slug
+	}
+	for _, b := range bots {
+		botNames[b.Number] = b.Name
+	}
+	for i := range calls {
+		c := &calls[i]
+		c.PersonName, c.KeyName, c.BotName = names[c.Person], names[c.Key], botNames[c.Bot]
+	}
+	return nil
+}

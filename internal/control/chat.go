@@ -1,0 +1,141 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"patchbay/internal/fetch"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+// Question is what somebody asks a bot.
+type Question struct {
+	Bot          string `json:"bot"` // number or name
+	Text         string `json:"text"`
+	Image        []byte `json:"image,omitempty"` // base64
+	Conversation string `json:"conversation,omitempty"`
+	Lang         string `json:"lang,omitempty"`
+}
+
+// MaxPicture bounds the picture of a question, in bytes. Phones take pictures of 3 to 6 MiB.
+const MaxPicture = 8 << 20
+
+// The doors of the board by which people come, as traces have them.
+const (
+	DoorConsole = "console" // a browser
+	DoorCommand = "cli"     // the command line, and programs like it
+)
+
+// door is by which of them a caller comes.
+func (c Caller) door() string {
+	if c.Program == DoorConsole {
+		return DoorConsole
+	}
+	return DoorCommand
+}
+
+// asker is what the board calls a person who comes by a door, so that bots tell them
+// apart.
+func asker(door, person string) string { return door + ":" + person }
+
+var (
+	sayBadPicture = talk.Say{Zh: "图片无法读取；可以用 WebP、JPEG、PNG 和 GIF", En: "the picture cannot be read; WebP, JPEG, PNG and GIF can"}
+	saySayNothing = talk.Say{Zh: "请说点什么，或者发一张图片", En: "say something, or show a picture"}
+)
+
+// Turn makes a turn of a question to one of the caller's bots, which [board.Board.Answer]
+// puts to it.
+func (s *Service) Turn(ctx context.Context, c Caller, q Question) (*talk.Turn, error) {
+	b, err := s.FindBot(ctx, c, q.Bot)
+	if err != nil {
+		return nil, err
+	}
+	person := c.Person
+	if person == "" {
+		person = b.Owner // the operator of this machine asks in the owner's place
+	}
+	return NewTurn(b, q, c.door(), person)
+}
+
+// NewTurn makes a turn of a question that a person asks through one of the Door… of
+// this package.
+func NewTurn(b store.Bot, q Question, door, person string) (*talk.Turn, error) {
+	turn := &talk.Turn{
+		ID: uuid.Must(uuid.NewV7()).String(), Bot: b.Number, Door: door, Lang: talk.ParseLang(q.Lang, talk.English), Conversation: q.Conversation,
+		Commands: []string{talk.CommandTakePhoto, talk.CommandNavigate, talk.CommandCalendar, talk.CommandLeave},
+	}
+	if q.Conversation != "" {
+		turn.Person = asker(door, person)
+	}
+	if q.Text != "" {
+		turn.Parts = append(turn.Parts, talk.Part{Text: q.Text})
+	}
+	if len(q.Image) > 0 {
+		im, err := fetch.NewImage(q.Image)
+		if err != nil {
+			return nil, &Error{Reason: Invalid, Say: sayBadPicture, Cause: err}
+		}
+		turn.Parts = append(turn.Parts, talk.Part{Image: &talk.Image{MIME: im.MIME, Data: im.Data}})
+	}
+	if len(turn.Parts) == 0 {
+		return nil, Fail(Invalid, saySayNothing)
+	}
+	return turn, nil
+}
+
+// ChatRef names a conversation of the caller's with one of their bots.
+type ChatRef struct {
+	Bot string `path:"bot"` // number or name
+	// Conversation is its name; empty: the last one.
+	Conversation string `query:"conversation"`
+}
+
+// Chat is a conversation, as far as it is kept.
+type Chat struct {
+	Bot          BotStatus        `json:"bot"`
+	Conversation string           `json:"conversation"`
+	Exchanges    []store.Exchange `json:"exchanges"` // oldest first
+}
+
+// chatMost bounds how many exchanges of a conversation are shown.
+const chatMost = 50
+
+// Chat shows a conversation of the caller with one of their bots. If they have had none,
+// it is a new one, that has a name and nothing else.
+func (s *Service) Chat(ctx context.Context, c Caller, ref ChatRef) (Chat, error) {
+	b, err := s.FindBot(ctx, c, ref.Bot)
+	if err != nil {
+		return Chat{}, err
+	}
+	out := Chat{Bot: s.status(b, c.Lang), Conversation: ref.Conversation, Exchanges: []store.Exchange{}}
+	person := c.Person
+	if person == "" {
+		person = b.Owner
+	}
+	person = asker(c.door(), person)
+	if out.Conversation == "" {
+		out.Conversation, err = s.Board.Store.Conversations.Latest(ctx, b.Number, person)
+		if errors.Is(err, store.ErrNotFound) {
+			out.Conversation = NewConversation()
+			return out, nil
+		}
+	}
+	if err == nil {
+		out.Exchanges, err = s.Board.Store.Conversations.Last(ctx, b.Number, person, out.Conversation, chatMost)
+	}
+	for _, e := range out.Exchanges {
+		if err == nil && e.Unheard { // what is shown need not be told with the next answer
+			err = s.Board.Store.Conversations.Heard(ctx, e.Turn)
+		}
+	}
+	return out, err
+}
+
+// NewConversation makes a name for a conversation.
+func NewConversation() string {
+	return time.Now().UTC().Format("20060102-150405-") + uuid.NewString()[:8]
+}

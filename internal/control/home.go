@@ -1,0 +1,285 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"patchbay/internal/account"
+	"patchbay/internal/board"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+var (
+	sayNotForMachines = talk.Say{Zh: "这里看的是某个人自己的东西：请使用这个人的密钥。", En: "This is about what is somebody's own: use a key of that person."}
+	sayNoRoad         = talk.Say{Zh: "没有 %s 这条路，有 glasses、board、agent。", En: "There is no road %s; there are glasses, board and agent."}
+)
+
+// glanceRecords is how many of the last turns and calls are among what is seen at a glance.
+const glanceRecords = 5
+
+// Glance is what somebody wants to know first about what is theirs.
+type Glance struct {
+	Bots []BotStatus `json:"bots"`
+	// Devices counts the caller's, and Awake those that are connected.
+	Devices int `json:"devices"`
+	Awake   int `json:"devices_awake"`
+	// Waiting counts the devices that show a code, whoever's they will be.
+	Waiting int `json:"devices_waiting"`
+	// Due is how many reviews Learn has for today; nil: it is not known.
+	Due *int `json:"reviews_due,omitempty"`
+	// Pairings counts what waits for the caller's word at the gateway.
+	Pairings int `json:"pairings"`
+	// Upstreams are those that somebody has to look after.
+	Upstreams []Upstream       `json:"upstreams"`
+	Turns     []TurnRow        `json:"turns"` // the last ones
+	Calls     []store.Call     `json:"calls"` // the same
+	Names     map[int64]string `json:"-"`     // of the bots
+}
+
+// Nothing says that there is nothing yet to be seen.
+func (g *Glance) Nothing() bool { return len(g.Bots) == 0 && g.Devices == 0 }
+
+// Glance tells it. Admins too see what is their own.
+func (s *Service) Glance(ctx context.Context, c Caller, _ struct{}) (g Glance, err error) {
+	c.Admin = false
+	if c.Person == "" {
+		return g, Fail(Invalid, sayNotForMachines)
+	}
+	db := s.Board.Store
+	bots, err := s.Bots(ctx, c, struct{}{})
+	if err != nil {
+		return g, err
+	}
+	g.Bots, g.Names = bots.Bots, map[int64]string{}
+	for _, b := range g.Bots {
+		g.Names[b.Number] = b.Name
+	}
+	if g.Devices, err = db.Devices.Count(ctx, c.Person); err != nil {
+		return g, err
+	}
+	for _, o := range s.Board.Outlets(c.Person) {
+		if o.Owner == c.Person && o.Held && strings.HasPrefix(o.ID, board.DeviceOutlets) {
+			g.Awake++
+		}
+	}
+	now := time.Now()
+	waiting, err := db.Devices.Waiting(ctx, now)
+	if err != nil {
+		return g, err
+	}
+	g.Waiting = len(waiting)
+	for _, kind := range []string{store.RequestDevice, store.RequestSurface} {
+		list, err := db.Peers.Requests(ctx, kind, c.Person, now)
+		if err != nil {
+			return g, err
+		}
+		g.Pairings += len(list)
+	}
+	if g.Upstreams, err = s.failing(ctx, c); err != nil {
+		return g, err
+	}
+	traces, err := db.Traces.Find(ctx, store.TraceFilter{Owner: c.Person, Bot: c.Only}, glanceRecords)
+	if err != nil {
+		return g, err
+	}
+	g.Turns = make([]TurnRow, len(traces))
+	for i, t := range traces {
+		t.Question, t.Answer = "", ""
+		g.Turns[i] = TurnRow{Trace: t, BotName: g.Names[t.Bot]}
+	}
+	if g.Calls, err = db.Calls.Find(ctx, store.CallFilter{Person: c.Person, Bot: c.Only}, glanceRecords); err != nil {
+		return g, err
+	}
+	for i := range g.Calls {
+		g.Calls[i].Args = ""
+	}
+	if s.Due != nil && c.Only == 0 {
+		due, err := s.Due(ctx, c.Person)
+		if err != nil {
+			return g, err
+		}
+		g.Due = &due
+	}
+	return g, nil
+}
+
+// failing lists the upstreams that somebody has to look after.
+func (s *Service) failing(ctx context.Context, c Caller) ([]Upstream, error) {
+	all, err := s.Board.Store.Upstreams.ByOwner(ctx, c.Owner())
+	if err != nil || s.Upstream == nil {
+		return nil, err
+	}
+	out := []Upstream{}
+	for _, u := range all {
+		row := s.upstreamRow(c, u, nil, false)
+		if row.State == UpstreamFailed || row.waits() {
+			out = append(out, row)
+		}
+	}
+	return out, nil
+}
+
+// waits says whether the owner of the gateway that an upstream is has something to do.
+func (u *Upstream) waits() bool {
+	for _, n := range u.Nodes {
+		if n.State == NodePairing || n.State == NodeApproval || n.State == UpstreamFailed {
+			return true
+		}
+	}
+	return false
+}
+
+// The roads by which somebody comes to use Patchbay.
+const (
+	RoadGlasses = "glasses"
+	RoadBoard   = "board"
+	RoadAgent   = "agent"
+)
+
+// RoadRef names a road.
+type RoadRef struct {
+	Road string `path:"road"`
+}
+
+// Sign is the sign of life by which somebody knows that they have come along a road.
+type Sign struct {
+	// Arrived says that there was one, and Near that there was another before it: somebody
+	// has to do a last thing.
+	Arrived bool      `json:"arrived"`
+	Near    bool      `json:"near,omitempty"`
+	At      time.Time `json:"at,omitzero"`
+	// Kind is what it was: turn, key, device, code, bot, node.
+	Kind string `json:"kind,omitempty"`
+	// Name is the bot's, the key's, the device's or the node's.
+	Name string `json:"name,omitempty"`
+	Bot  int64  `json:"bot,omitempty"`
+}
+
+// The kinds of a [Sign].
+const (
+	SignTurn   = "turn"   // a bot was asked, or has answered
+	SignKey    = "key"    // a key was used
+	SignDevice = "device" // a device has called
+	SignCode   = "code"   // some device shows a code
+	SignBot    = "bot"    // a bot has connected
+	SignNode   = "node"   // a node, or an operator, has connected
+)
+
+// signsSince is how far back turns are looked at for a sign of life.
+const signsSince = 30 * 24 * time.Hour
+
+// Sign tells of the last sign of life along a road, of the caller's own.
+func (s *Service) Sign(ctx context.Context, c Caller, in RoadRef) (Sign, error) {
+	c.Admin = false
+	if c.Person == "" || c.Only != 0 {
+		return Sign{}, Fail(Invalid, sayNotForMachines)
+	}
+	switch in.Road {
+	case RoadGlasses:
+		return s.glassesSign(ctx, c)
+	case RoadBoard:
+		return s.boardSign(ctx, c)
+	case RoadAgent:
+		return s.agentSign(ctx, c)
+	}
+	return Sign{}, Fail(Missing, sayNoRoad, in.Road)
+}
+
+// glassesDoor is how traces name the door of the glasses' platform.
+const glassesDoor = "lingzhu"
+
+// glassesSign is the last question that came from glasses, or else the last use of a key
+// for them: whoever is not bound yet asks no bot.
+func (s *Service) glassesSign(ctx context.Context, c Caller) (Sign, error) {
+	last, err := s.Board.Store.Traces.LastThrough(ctx, c.Person, glassesDoor)
+	if err == nil {
+		return s.turnSign(ctx, last)
+	}
+	if !errors.Is(err, store.ErrNotFound) {
+		return Sign{}, err
+	}
+	keys, err := s.Board.Store.Keys.ByPerson(ctx, c.Person)
+	if err != nil {
+		return Sign{}, err
+	}
+	var out Sign
+	for _, k := range keys {
+		for _, scope := range k.Scopes {
+			if scope == account.ScopeLingzhu && k.Used.After(out.At) {
+				out = Sign{Near: true, At: k.Used, Kind: SignKey, Name: k.Name}
+			}
+		}
+	}
+	return out, nil
+}
+
+// turnSign is a turn as a sign of life.
+func (s *Service) turnSign(ctx context.Context, t store.Trace) (Sign, error) {
+	out := Sign{Arrived: true, At: t.At, Kind: SignTurn, Bot: t.Bot}
+	b, err := s.Board.Store.Bots.ByNumber(ctx, t.Bot)
+	if errors.Is(err, store.ErrNotFound) {
+		return out, nil // it was removed
+	}
+	out.Name = b.Name
+	return out, err
+}
+
+// boardSign is the caller's device that was seen last, or else that some device shows a
+// code.
+func (s *Service) boardSign(ctx context.Context, c Caller) (Sign, error) {
+	waiting, err := s.Board.Store.Devices.Waiting(ctx, time.Now())
+	if err != nil {
+		return Sign{}, err
+	}
+	d, err := s.Board.Store.Devices.Latest(ctx, c.Person)
+	switch {
+	case err == nil:
+		return Sign{Arrived: true, At: d.Seen, Kind: SignDevice, Name: d.Name}, nil
+	case !errors.Is(err, store.ErrNotFound):
+		return Sign{}, err
+	case len(waiting) > 0:
+		return Sign{Near: true, At: waiting[0].Seen, Kind: SignCode}, nil
+	}
+	return Sign{}, nil
+}
+
+// agentSign is the last of what agents do: a bot connects, a model answers, a node comes.
+func (s *Service) agentSign(ctx context.Context, c Caller) (Sign, error) {
+	var out Sign
+	bots, err := s.Bots(ctx, c, struct{}{})
+	if err != nil {
+		return out, err
+	}
+	for _, b := range bots.Bots {
+		at := b.Heard()
+		if at.IsZero() && b.Online && s.Board.Registry.Connects(b.Kind) {
+			at = time.Now() // nobody has written it down yet
+		}
+		if at.After(out.At) {
+			out = Sign{Arrived: true, At: at, Kind: SignBot, Name: b.Name, Bot: b.Number}
+		}
+		if b.Kind != "openai" && b.Kind != "openclaw" {
+			continue
+		}
+		list, err := s.Board.Store.Traces.Find(ctx, store.TraceFilter{Owner: c.Person, Bot: b.Number, Outcome: "done", From: time.Now().Add(-signsSince)}, 1)
+		if err != nil {
+			return out, err
+		}
+		if len(list) > 0 && list[0].At.After(out.At) {
+			out = Sign{Arrived: true, At: list[0].At, Kind: SignTurn, Name: b.Name, Bot: b.Number}
+		}
+	}
+	peers, err := s.Board.Store.Peers.ByOwner(ctx, c.Person, "", signPeers)
+	for _, p := range peers {
+		if p.Connected.After(out.At) {
+			out = Sign{Arrived: true, At: p.Connected, Kind: SignNode, Name: p.Name}
+		}
+	}
+	return out, err
+}
+
+// signPeers bounds how many nodes are looked at for a sign of life.
+const signPeers = 50

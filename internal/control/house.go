@@ -1,0 +1,201 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"patchbay/internal/backup"
+	"patchbay/internal/seal"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+// House is what the installation knows about itself.
+type House struct {
+	// Failing lists what keeps the server from its work, as /readyz tells it.
+	Failing func(context.Context) []string
+	// Settings are all settings as a configuration file, without secrets.
+	Settings func() string
+	// Backup is what is backed up, and into which folder it is restored. Without a
+	// folder there are no backups.
+	Backup backup.Source
+	// Key is the key of secrets if it is configured; nil: the one in the folder.
+	Key *seal.Box
+	// Started is when this instance began.
+	Started time.Time
+}
+
+var (
+	sayBackupElsewhere = talk.Say{Zh: "数据在 PostgreSQL 里，请用 pg_dump 备份和恢复它，并妥善保管 secret。", En: "The data is in PostgreSQL: back it up and restore it with pg_dump, and keep secret safe."}
+	sayBackupBusy      = talk.Say{Zh: "正在处理另一个备份，请稍候。", En: "Another backup is being made or read; wait a moment."}
+	sayNoBackup        = talk.Say{Zh: "这不是 Patchbay 的备份文件。", En: "This file is no backup of Patchbay."}
+	sayBackupBroken    = talk.Say{Zh: "备份文件已损坏，没有作任何改动。", En: "The backup is damaged; nothing was changed."}
+	sayBackupNewer     = talk.Say{Zh: "备份来自更新版本的 Patchbay，请先升级。", En: "The backup is of a newer version of Patchbay; upgrade first."}
+	sayBackupSecret    = talk.Say{Zh: "备份里的凭据是用另一个密钥加密的。请配置当时的 secret（或放回当时的 secret.key），然后重试。", En: "The credentials in the backup were sealed with another key. Configure the secret it was made with, or put its secret.key into the data folder, and try again."}
+	sayBackupLarge     = talk.Say{Zh: "备份文件太大。", En: "The backup is too large."}
+)
+
+// Status is how an instance is.
+type Status struct {
+	Version   string   `json:"version"`
+	Database  string   `json:"database"` // sqlite or postgres
+	Instance  string   `json:"instance"`
+	Others    []string `json:"others"` // instances that this one knows of
+	PublicURL string   `json:"public_url,omitempty"`
+	Ready     bool     `json:"ready"`
+	// Failing is what keeps it from its work: stopping, database or bus.
+	Failing []string  `json:"failing"`
+	Started time.Time `json:"started_at,omitzero"`
+}
+
+// Status tells how this instance is.
+func (s *Service) Status(ctx context.Context, _ Caller, _ None) (Status, error) {
+	out := Status{
+		Version: s.Version, Database: s.Board.Store.Dialect(), Instance: s.Board.Bus.Instance, Others: s.Board.Bus.Peers(),
+		PublicURL: s.PublicURL, Failing: []string{}, Started: s.House.Started,
+	}
+	if s.House.Failing != nil {
+		out.Failing = s.House.Failing(ctx)
+	}
+	out.Ready = len(out.Failing) == 0
+	return out, nil
+}
+
+// Configured is the settings of this instance.
+type Configured struct {
+	// Settings are a configuration file, without secrets.
+	Settings string `json:"settings"`
+}
+
+// Configured tells the settings of this instance.
+func (s *Service) Configured(_ context.Context, c Caller, _ None) (Configured, error) {
+	if err := admin(c); err != nil {
+		return Configured{}, err
+	}
+	if s.House.Settings == nil {
+		return Configured{}, nil
+	}
+	return Configured{s.House.Settings()}, nil
+}
+
+// canBackUp says whether the caller may make and restore backups here.
+func (s *Service) canBackUp(c Caller) error {
+	if err := admin(c); err != nil {
+		return err
+	}
+	if s.House.Backup.Folder == "" || s.Board.Store.Dialect() != "sqlite" {
+		return Fail(Conflict, sayBackupElsewhere)
+	}
+	return nil
+}
+
+// oneBackup keeps others from making and reading backups until release: each writes as much
+// as the database has.
+func (s *Service) oneBackup() (release func(), err error) {
+	select {
+	case s.copying <- struct{}{}:
+		return func() { <-s.copying }, nil
+	default:
+		return nil, Fail(TooMany, sayBackupBusy)
+	}
+}
+
+// Backup writes a backup to what begin returns, which is asked once nothing can be in
+// the way any more. Name is what the file is called.
+func (s *Service) Backup(ctx context.Context, c Caller, begin func(name string) io.Writer) error {
+	if err := s.canBackUp(c); err != nil {
+		return err
+	}
+	release, err := s.oneBackup()
+	if err != nil {
+		return err
+	}
+	defer release()
+	now := time.Now()
+	s.Note(ctx, c, ActBackupTaken, backup.Name(now))
+	return backup.Write(ctx, &late{begin: func() io.Writer { return begin(backup.Name(now)) }}, s.House.Backup, now)
+}
+
+// late asks where to write when there is something to be written.
+type late struct {
+	begin func() io.Writer
+	w     io.Writer
+}
+
+func (l *late) Write(b []byte) (int, error) {
+	if l.w == nil {
+		l.w = l.begin()
+	}
+	return l.w.Write(b)
+}
+
+// Restoring is the backup that the next start puts in place.
+type Restoring struct {
+	// Pending says that there is one.
+	Pending bool      `json:"pending"`
+	Version string    `json:"version,omitempty"` // of the program that wrote it
+	At      time.Time `json:"at,omitzero"`       // when it was made
+}
+
+// Restoring tells what the next start restores.
+func (s *Service) Restoring(_ context.Context, c Caller, _ None) (Restoring, error) {
+	if err := s.canBackUp(c); err != nil {
+		return Restoring{}, err
+	}
+	if m := backup.Staged(s.House.Backup.Folder); m != nil {
+		return Restoring{true, m.Version, m.At}, nil
+	}
+	return Restoring{}, nil
+}
+
+// Restore checks a backup, and has the next start put it in place of what there is.
+func (s *Service) Restore(ctx context.Context, c Caller, file io.Reader) (Restoring, error) {
+	if err := s.canBackUp(c); err != nil {
+		return Restoring{}, err
+	}
+	release, err := s.oneBackup()
+	if err != nil {
+		return Restoring{}, err
+	}
+	defer release()
+	m, err := backup.Stage(ctx, file, s.House.Backup.Folder, s.House.Key)
+	if err != nil {
+		return Restoring{}, AboutBackup(err)
+	}
+	s.Note(ctx, c, ActBackupStaged, backup.Name(m.At))
+	return Restoring{true, m.Version, m.At}, nil
+}
+
+// AboutBackup is an error of a backup for whoever gave it, if it is the backup's fault.
+func AboutBackup(err error) error {
+	for of, e := range map[error]*Error{
+		backup.ErrNotBackup: Fail(Invalid, sayNoBackup), backup.ErrBroken: Fail(Invalid, sayBackupBroken), store.ErrDamaged: Fail(Invalid, sayBackupBroken),
+		store.ErrNewer: Fail(Invalid, sayBackupNewer), backup.ErrSecret: Fail(Conflict, sayBackupSecret), backup.ErrTooLarge: Fail(TooLarge, sayBackupLarge),
+		store.ErrNoSnapshot: Fail(Conflict, sayBackupElsewhere),
+	} {
+		if errors.Is(err, of) {
+			e.Cause = err
+			return e
+		}
+	}
+	return err
+}
+
+// CancelRestore forgets the backup that the next start would put in place.
+func (s *Service) CancelRestore(ctx context.Context, c Caller, _ None) (Restoring, error) {
+	if err := s.canBackUp(c); err != nil {
+		return Restoring{}, err
+	}
+	release, err := s.oneBackup()
+	if err != nil {
+		return Restoring{}, err
+	}
+	defer release()
+	if err := backup.Cancel(s.House.Backup.Folder); err != nil {
+		return Restoring{}, err
+	}
+	s.Note(ctx, c, ActBackupCancelled, "")
+	return Restoring{}, nil
+}

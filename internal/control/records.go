@@ -1,0 +1,288 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+var (
+	sayNoTurn        = talk.Say{Zh: "没有这一轮的记录，或者已经过了保留期。", En: "There is no record of that turn, or it was kept for as long as it is to be."}
+	sayBadPlace      = talk.Say{Zh: "after 不是列表给出的 next。", En: "after is not what a list gave as next."}
+	sayBadLimit      = talk.Say{Zh: "limit 是 1 到 %d 的数。", En: "limit is a number from 1 to %d."}
+	sayBadOutcome    = talk.Say{Zh: "没有结果叫 %q，只有 %s。", En: "No outcome is called %q; there are %s."}
+	sayNothingChosen = talk.Say{Zh: "请说明要删除什么。", En: "Say what is to be deleted."}
+	sayArgsOnly      = talk.Say{Zh: "这个密钥只用于一个机器人，不能删除其他记录。", En: "This key is for one bot alone and cannot delete other records."}
+)
+
+const (
+	// recordsShown is how many records are on a page if nothing else is asked for.
+	recordsShown = 50
+	// recordsMost bounds a page.
+	recordsMost = 200
+)
+
+// TurnOutcomes and CallOutcomes are how turns and calls end.
+var (
+	TurnOutcomes = []string{"done", "failed", "hung_up"}
+	CallOutcomes = []string{"done", "trouble", "failed", "refused", "asked"}
+)
+
+// Wrong as an outcome that is looked for means all that did not bring what was wanted.
+const Wrong = store.Wrong
+
+// TurnQuery says which turns are wanted. What is not said excludes nothing.
+type TurnQuery struct {
+	Bot     int64     `query:"bot"`
+	Door    string    `query:"door"`
+	Outcome string    `query:"outcome"` // done, failed, hung_up, or wrong: the last two
+	From    time.Time `query:"from"`
+	Until   time.Time `query:"until"` // itself is too late
+	After   string    `query:"after"` // the next of the page before
+	Limit   int       `query:"limit"`
+	User    string    `query:"user"` // a name; whoever runs the installation may ask for another's
+}
+
+// TurnRow is the record of a turn.
+type TurnRow struct {
+	store.Trace
+	BotName   string `json:"bot_name,omitempty"`
+	OwnerName string `json:"owner_name,omitempty"`
+}
+
+// TurnPage is turns, newest first.
+type TurnPage struct {
+	Turns []TurnRow `json:"turns"`
+	// Next, if it is not empty, is to be asked for with after= for those that follow.
+	Next string `json:"next,omitempty"`
+}
+
+// Turns lists records of the turns of the caller's bots, without what was said.
+func (s *Service) Turns(ctx context.Context, c Caller, q TurnQuery) (p TurnPage, err error) {
+	f := store.TraceFilter{Bot: q.Bot, Door: q.Door, Outcome: q.Outcome, From: q.From, Until: q.Until}
+	if c.Only != 0 {
+		f.Bot = c.Only
+	}
+	if err := checkOutcome(q.Outcome, TurnOutcomes); err != nil {
+		return p, err
+	}
+	if f.Owner, err = s.whose(ctx, c, q.User); err != nil {
+		return p, err
+	}
+	if f.After, err = readPlace(q.After); err != nil {
+		return p, err
+	}
+	limit, err := pageOf(q.Limit)
+	if err != nil {
+		return p, err
+	}
+	list, err := s.Board.Store.Traces.Find(ctx, f, limit+1)
+	if err != nil {
+		return p, err
+	}
+	if len(list) > limit {
+		list = list[:limit]
+		p.Next = writePlace(list[limit-1].At, list[limit-1].Turn)
+	}
+	for i := range list {
+		list[i].Question, list[i].Answer = "", ""
+	}
+	p.Turns, err = s.turnRows(ctx, f.Owner, list)
+	return p, err
+}
+
+// turnRows adds names to traces.
+func (s *Service) turnRows(ctx context.Context, owner string, list []store.Trace) ([]TurnRow, error) {
+	rows := make([]TurnRow, len(list))
+	if len(list) == 0 {
+		return rows, nil
+	}
+	bots, err := s.Board.Store.Bots.ByOwner(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	people, err := s.names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	called := make(map[int64]string, len(bots))
+	for _, b := range bots {
+		called[b.Number] = b.Name
+	}
+	for i, t := range list {
+		rows[i] = TurnRow{t, called[t.Bot], people[t.Owner]}
+	}
+	return rows, nil
+}
+
+// BotChoices are the caller's bots, to choose one by.
+func (s *Service) BotChoices(ctx context.Context, c Caller) ([]store.Bot, error) {
+	return s.Board.Store.Bots.ByOwner(ctx, c.Owner())
+}
+
+// TurnRef names a turn.
+type TurnRef struct {
+	Turn string `path:"turn"`
+}
+
+// TurnDetail is all that is recorded of a turn.
+type TurnDetail struct {
+	TurnRow
+	Calls []Call `json:"calls"` // that the bot made in it, oldest first
+}
+
+// TurnRecord shows the record of a turn of one of the caller's bots. What was said in
+// those of other people's bots is not shown to those who run the installation either.
+func (s *Service) TurnRecord(ctx context.Context, c Caller, in TurnRef) (d TurnDetail, err error) {
+	t, err := s.Board.Store.Traces.ByTurn(ctx, in.Turn)
+	if errors.Is(err, store.ErrNotFound) || err == nil && (c.Owner() != "" && t.Owner != c.Owner() || c.Only != 0 && t.Bot != c.Only) {
+		return d, Fail(Missing, sayNoTurn)
+	}
+	if err != nil {
+		return d, err
+	}
+	if c.Person != "" && t.Owner != c.Person {
+		t.Question, t.Answer = "", ""
+	}
+	rows, err := s.turnRows(ctx, t.Owner, []store.Trace{t})
+	if err != nil {
+		return d, err
+	}
+	s.Board.Settle(ctx)
+	calls, err := s.Board.Store.Calls.ByTurn(ctx, t.Turn)
+	if err != nil {
+		return d, err
+	}
+	d = TurnDetail{TurnRow: rows[0], Calls: []Call{}}
+	for _, call := range calls {
+		if call.Person == t.Owner { // the bot acts for its owner; others may have named the turn
+			d.Calls = append(d.Calls, Call{Call: call})
+		}
+	}
+	return d, nameCalls(ctx, s.Board.Store, t.Owner, d.Calls)
+}
+
+// Forgetting says which of the caller's records are to be deleted.
+type Forgetting struct {
+	Bot int64 `query:"bot"` // with this bot alone; 0: with all of them
+	// Said is what was asked and answered, as bots are told it again, and as records of
+	// turns have it.
+	Said bool `query:"said"`
+	// Turns is the records of turns.
+	Turns bool `query:"turns"`
+	// Arguments is those of calls; that the calls were made stays.
+	Arguments bool `query:"arguments"`
+}
+
+// Forgotten is how many records were deleted.
+type Forgotten struct {
+	Said      int64 `json:"said"`
+	Turns     int64 `json:"turns"`
+	Arguments int64 `json:"arguments"`
+}
+
+// Forget deletes records of the caller's, for good.
+func (s *Service) Forget(ctx context.Context, c Caller, in Forgetting) (f Forgotten, err error) {
+	switch {
+	case !in.Said && !in.Turns && !in.Arguments:
+		return f, Fail(Invalid, sayNothingChosen)
+	case c.Only != 0 && in.Bot != c.Only:
+		return f, Fail(Refused, sayArgsOnly)
+	}
+	owner, err := s.onePerson(ctx, Caller{Person: c.Person}, "")
+	if err != nil {
+		return f, err
+	}
+	if in.Bot != 0 {
+		b, err := s.Board.Store.Bots.ByNumber(ctx, in.Bot)
+		if errors.Is(err, store.ErrNotFound) || err == nil && b.Owner != owner.ID {
+			return f, Fail(Missing, sayKeyBot)
+		} else if err != nil {
+			return f, err
+		}
+	}
+	db := s.Board.Store
+	if in.Said {
+		if f.Said, err = db.Conversations.Forget(ctx, owner.ID, in.Bot); err != nil {
+			return f, err
+		}
+		if err = db.Traces.ForgetSaid(ctx, owner.ID, in.Bot); err != nil {
+			return f, err
+		}
+	}
+	if in.Turns {
+		if f.Turns, err = db.Traces.Forget(ctx, owner.ID, in.Bot); err != nil {
+			return f, err
+		}
+		s.days.forget(owner.ID)
+	}
+	if in.Arguments {
+		s.Board.Settle(ctx) // those of calls that were made a moment ago, too
+		if f.Arguments, err = db.Calls.ForgetArgs(ctx, owner.ID, in.Bot); err != nil {
+			return f, err
+		}
+	}
+	s.Logger.InfoContext(ctx, "records were deleted", "person", c.Person, "bot", in.Bot, "said", f.Said, "turns", f.Turns, "arguments", f.Arguments, "program", c.Program)
+	return f, nil
+}
+
+// Keeping is what is recorded, and for how long, as the settings of the installation say.
+type Keeping struct {
+	Traces    time.Duration // trace.keep
+	Content   bool          // trace.content
+	Calls     time.Duration // audit.keep
+	Args      bool          // audit.args
+	Exchanges time.Duration // history.keep
+	Told      int           // history.turns
+	Pictures  time.Duration // media.keep
+}
+
+// whose is whose records are meant: those of whom an admin names, or of who asks; empty:
+// everybody's.
+func (s *Service) whose(ctx context.Context, c Caller, user string) (string, error) {
+	if user == "" {
+		return c.Owner(), nil
+	}
+	p, err := s.onePerson(ctx, c, user)
+	return p.ID, err
+}
+
+func checkOutcome(outcome string, known []string) error {
+	if outcome == "" || outcome == Wrong || slices.Contains(known, outcome) {
+		return nil
+	}
+	return Fail(Invalid, sayBadOutcome, outcome, strings.Join(append(slices.Clone(known), Wrong), ", "))
+}
+
+func pageOf(limit int) (int, error) {
+	switch {
+	case limit == 0:
+		return recordsShown, nil
+	case limit < 0 || limit > recordsMost:
+		return 0, Fail(Invalid, sayBadLimit, recordsMost)
+	}
+	return limit, nil
+}
+
+// writePlace and readPlace are how a place on a list is named in an address.
+func writePlace(at time.Time, id string) string {
+	return strconv.FormatInt(at.UnixMilli(), 10) + "." + id
+}
+
+func readPlace(text string) (p store.Place, err error) {
+	if text == "" {
+		return p, nil
+	}
+	ms, id, ok := strings.Cut(text, ".")
+	n, err := strconv.ParseInt(ms, 10, 64)
+	if !ok || err != nil {
+		return p, Fail(Invalid, sayBadPlace)
+	}
+	return store.Place{At: time.UnixMilli(n).UTC(), ID: id}, nil
+}

@@ -1,0 +1,208 @@
+package control
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	// hoursShown is how many hours charts go back.
+	hoursShown = 24
+	// settled is how long after an hour its turns have ended, and are written down: what
+	// was counted of it stays.
+	settled = 30 * time.Minute
+	// daysMost bounds for how many people counted hours are remembered.
+	daysMost = 500
+	// sampleEvery is how often connected devices are counted, and samplesMost how many
+	// counts are kept: those of a day.
+	sampleEvery = time.Minute
+	samplesMost = 24 * 60
+)
+
+// Hour is what happened in one hour.
+type Hour struct {
+	At     time.Time `json:"at"` // when it begins
+	Done   int64     `json:"done"`
+	Failed int64     `json:"failed"`
+	HungUp int64     `json:"hung_up"`
+	// Pieces is how many turns had a first piece; half of them had it after Half at
+	// most, and nineteen of twenty after Most.
+	Pieces int64         `json:"with_pieces"`
+	Half   time.Duration `json:"first_p50"`
+	Most   time.Duration `json:"first_p95"`
+	Calls  int64         `json:"calls_wrong"` // that brought no good result
+}
+
+// Turns is how many there were.
+func (h *Hour) Turns() int64 { return h.Done + h.Failed + h.HungUp }
+
+// Sample is how many devices were connected at a time.
+type Sample struct {
+	At        time.Time `json:"at"`
+	Connected int       `json:"connected"`
+}
+
+// Stats is what happened in the last day.
+type Stats struct {
+	Hours []Hour `json:"hours"` // oldest first; the last one has not ended
+	// Devices are counted once a minute since this server started; oldest first.
+	Devices []Sample `json:"devices"`
+}
+
+// StatsQuery asks for numbers.
+type StatsQuery struct {
+	User string `query:"user"` // a name; whoever runs the installation may ask for another's
+}
+
+// Stats counts what happened in the last day: turns of the caller's bots, their calls,
+// and their devices.
+func (s *Service) Stats(ctx context.Context, c Caller, in StatsQuery) (Stats, error) {
+	owner, err := s.whose(ctx, c, in.User)
+	if err != nil {
+		return Stats{}, err
+	}
+	now := time.Now()
+	hours, err := s.hours(ctx, owner, now)
+	if err != nil {
+		return Stats{}, err
+	}
+	return Stats{hours, s.samples.of(owner)}, nil
+}
+
+// hours counts the last day. Hours that are over for a while are counted once.
+func (s *Service) hours(ctx context.Context, owner string, now time.Time) ([]Hour, error) {
+	first := now.UTC().Truncate(time.Hour).Add(-(hoursShown - 1) * time.Hour)
+	known := s.days.of(owner)
+	hours := make([]Hour, hoursShown)
+	from := 0
+	for i := range hours {
+		hours[i].At = first.Add(time.Duration(i) * time.Hour)
+		if h, ok := known[hours[i].At.Unix()]; ok && from == i {
+			hours[i], from = h, i+1
+		}
+	}
+	if err := s.count(ctx, owner, hours[from:]); err != nil {
+		return nil, err
+	}
+	keep := map[int64]Hour{}
+	for _, h := range hours {
+		if now.Sub(h.At) > time.Hour+settled {
+			keep[h.At.Unix()] = h
+		}
+	}
+	s.days.keep(owner, keep)
+	return hours, nil
+}
+
+// count fills in hours.
+func (s *Service) count(ctx context.Context, owner string, hours []Hour) error {
+	if len(hours) == 0 {
+		return nil
+	}
+	db, from, until := s.Board.Store, hours[0].At, hours[len(hours)-1].At.Add(time.Hour)
+	counts, err := db.Traces.Counts(ctx, owner, from, until, time.Hour)
+	if err != nil {
+		return err
+	}
+	for _, n := range counts {
+		switch h := &hours[n.Span]; n.Outcome {
+		case "done":
+			h.Done += n.Turns
+		case "failed":
+			h.Failed += n.Turns
+		default:
+			h.HungUp += n.Turns
+		}
+	}
+	latencies, err := db.Traces.Latencies(ctx, owner, from, until, time.Hour)
+	if err != nil {
+		return err
+	}
+	for _, l := range latencies {
+		h := &hours[l.Span]
+		h.Pieces, h.Half, h.Most = l.Turns, l.Half, l.Most
+	}
+	wrongs, err := db.Calls.Wrongs(ctx, owner, from, until, time.Hour)
+	for _, n := range wrongs {
+		hours[n.Span].Calls = n.Count
+	}
+	return err
+}
+
+// days remembers hours that were counted, by person.
+type days struct {
+	mu    sync.Mutex
+	hours map[string]map[int64]Hour // the inner ones do not change
+}
+
+func (d *days) of(owner string) map[int64]Hour {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.hours[owner]
+}
+
+func (d *days) keep(owner string, hours map[int64]Hour) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.hours) >= daysMost || d.hours == nil {
+		d.hours = map[string]map[int64]Hour{}
+	}
+	d.hours[owner] = hours
+}
+
+// forget counts again what is somebody's, and everybody's.
+func (d *days) forget(owner string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.hours, owner)
+	delete(d.hours, "")
+}
+
+// samples are how many devices were connected, by person, minute by minute.
+type samples struct {
+	mu   sync.Mutex
+	at   []time.Time // oldest first
+	each []map[string]int
+}
+
+func (a *samples) add(at time.Time, connected map[string]int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.at) >= samplesMost {
+		n := copy(a.at, a.at[1:])
+		copy(a.each, a.each[1:])
+		a.at, a.each = a.at[:n], a.each[:n]
+	}
+	a.at, a.each = append(a.at, at), append(a.each, connected)
+}
+
+// of are the samples of one person; those of everybody together for an empty one.
+func (a *samples) of(owner string) []Sample {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := make([]Sample, len(a.at))
+	for i, connected := range a.each {
+		out[i].At = a.at[i]
+		for of, n := range connected {
+			if owner == "" || of == owner {
+				out[i].Connected += n
+			}
+		}
+	}
+	return out
+}
+
+// Count counts connected devices once a minute, until ctx ends.
+func (s *Service) Count(ctx context.Context) error {
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	for {
+		s.samples.add(time.Now().UTC(), s.Board.Held())
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}

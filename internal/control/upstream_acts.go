@@ -1,0 +1,326 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"patchbay/internal/account"
+	"patchbay/internal/board"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+// UpstreamActs is what takes knowing the kinds of upstreams. Settings are named as they
+// are kept; one that is null is taken away, one that is not given stays. Errors about
+// what was given are, or wrap, an [*Error].
+type UpstreamActs struct {
+	// Save keeps an upstream with changed settings, or a new one, whose number is 0. A
+	// new one that connects to us has a token, which cannot be shown again.
+	Save func(ctx context.Context, owner store.Person, u store.Upstream, set map[string]json.RawMessage) (saved store.Upstream, token string, err error)
+	// Check connects to a server once with such settings, as the server would do for
+	// its owner. What is wrong with the server is told by what it found.
+	Check func(ctx context.Context, owner store.Person, u store.Upstream, set map[string]json.RawMessage) (UpstreamFound, error)
+	// Rotate gives one that connects to us a new token.
+	Rotate func(context.Context, store.Upstream) (token string, err error)
+	// Shown are its settings, secrets masked.
+	Shown func(store.Upstream) (map[string]json.RawMessage, error)
+}
+
+// upstreamsMost bounds how many upstreams one person has: each is a connection that is
+// kept, and tools that are looked through.
+const upstreamsMost = 100
+
+var (
+	sayUpstreamMissing = talk.Say{Zh: "没有这个工具服务器或网关。它可能已被移除。", En: "There is no such tool server or gateway. It may have been removed."}
+	sayUpstreamName    = talk.Say{Zh: "名称由 1 到 32 个小写字母、数字和 - 组成，并以字母或数字开头；%q 不合适。", En: "A name has 1 to 32 small letters, digits and -, and begins with a letter or digit; %q does not fit."}
+	sayUpstreamTaken   = talk.Say{Zh: "已经有一个叫 %s 的了，请换一个名称。", En: "There is one called %s already; choose another name."}
+	sayUpstreamsMost   = talk.Say{Zh: "最多可以有 %d 个，请先移除一些。", En: "There may be %d at most; remove some first."}
+	sayUpstreamCommand = talk.Say{
+		Zh: "命令会在服务器的机器上运行，所以只有管理员（使用密钥时需要 admin 权限）可以设置。",
+		En: "A command runs on the server's machine, so only an administrator may set one, with a key only if its scope is admin.",
+	}
+	sayUpstreamNothing = talk.Say{Zh: "%s 没有保存任何内容。", En: "%s Nothing was saved."}
+	sayUpstreamNoToken = talk.Say{Zh: "它不是主动连接过来的，所以没有令牌。", En: "It does not connect to this server, so it has no token."}
+	sayUpstreamNoCheck = talk.Say{Zh: "它不是可以查看的工具服务器：它会自己连接过来，或者只调用你的工具。", En: "It is no server that can be looked at: it connects by itself, or calls your tools."}
+	sayUpstreamKind    = talk.Say{Zh: "种类有 mcp、endpoint、cloud 和 shim；%q 不是其中之一。", En: "The kinds are mcp, endpoint, cloud and shim; %q is none of them."}
+	sayNarrowKey       = talk.Say{
+		Zh: "这个密钥只能用于一个机器人或一部分工具，所以不能更改工具从哪里来、谁可以用。",
+		En: "This key is for one bot, or for some tools, so it may not change where tools come from and who may use them.",
+	}
+	sayWhoseUpstream  = talk.Say{Zh: "这里有 %d 个人，请用 user 说明是谁的。", En: "There are %d people; say whose it is with user."}
+	sayUpstreamNobody = talk.Say{Zh: "没有叫 %q 的人。", En: "there is nobody named %q"}
+	sayUpstreamOthers = talk.Say{Zh: "指明别人需要权限为 admin 的密钥。", En: "a key with scope admin is needed to name somebody else"}
+)
+
+// wide refuses keys that are for less than all that their person has: what they change
+// would let them have more.
+func wide(c Caller) error {
+	if c.Key == "" {
+		return nil
+	}
+	r, err := board.ParseRules(c.Rules)
+	if c.Only != 0 || err != nil || len(r.Allow) > 0 || len(r.Deny) > 0 || len(r.Dangerous) > 0 {
+		return Fail(Refused, sayNarrowKey)
+	}
+	return nil
+}
+
+// NewUpstream is an upstream that is to be added, or looked at.
+type NewUpstream struct {
+	Name     string                     `json:"name"`
+	Kind     string                     `json:"kind"`
+	Settings map[string]json.RawMessage `json:"settings"`
+	// Unchecked saves a server without a look at it.
+	Unchecked bool `json:"unchecked,omitempty"`
+	// User is whose it is to be, if an admin adds it for somebody.
+	User string `json:"user,omitempty"`
+}
+
+// AddedUpstream is what adding an upstream brought.
+type AddedUpstream struct {
+	ID   int64  `json:"id"`
+	Name string `json:"name"`
+	Kind string `json:"kind"`
+	// Token is by what one that connects to us does so. It is not shown again.
+	Token string         `json:"token,omitempty"`
+	Found *UpstreamFound `json:"found,omitempty"`
+}
+
+// draft checks who adds an upstream, for whom, and how it is called.
+func (s *Service) draft(ctx context.Context, c Caller, in NewUpstream) (owner store.Person, u store.Upstream, err error) {
+	if err := wide(c); err != nil {
+		return owner, u, err
+	}
+	if owner, err = s.onePerson(ctx, c, in.User); err != nil {
+		return owner, u, err
+	}
+	if !slices.Contains([]string{KindServer, KindDialsIn, KindCloud, KindShim}, in.Kind) {
+		return owner, u, Fail(Invalid, sayUpstreamKind, in.Kind)
+	}
+	if err := board.CheckSlug(in.Name); err != nil {
+		return owner, u, &Error{Reason: Invalid, Say: sayUpstreamName, Args: []any{in.Name}, Cause: err}
+	}
+	mine, err := s.Board.Store.Upstreams.ByOwner(ctx, owner.ID)
+	if err != nil {
+		return owner, u, err
+	}
+	if len(mine) >= upstreamsMost {
+		return owner, u, Fail(Conflict, sayUpstreamsMost, upstreamsMost)
+	}
+	if slices.ContainsFunc(mine, func(u store.Upstream) bool { return u.Slug == in.Name }) {
+		return owner, u, Fail(Conflict, sayUpstreamTaken, in.Name)
+	}
+	return owner, store.Upstream{Owner: owner.ID, Slug: in.Name, Kind: in.Kind}, commands(c, owner, in.Settings)
+}
+
+// commands keeps those who do not run the installation from running programs on its
+// machine, also by a key that leaked and is for less.
+func commands(c Caller, owner store.Person, set map[string]json.RawMessage) error {
+	if text := string(set["command"]); text == "" || text == "null" || text == `""` {
+		return nil
+	}
+	if owner.Role != account.RoleAdmin || c.Key != "" && !c.Admin {
+		return Fail(Refused, sayUpstreamCommand)
+	}
+	return nil
+}
+
+// onePerson finds whom something is for: whom an admin names, or who asks.
+func (s *Service) onePerson(ctx context.Context, c Caller, name string) (store.Person, error) {
+	people, err := s.peopleMeant(ctx, c, name)
+	if err == nil && len(people) != 1 {
+		err = Fail(Invalid, sayWhoseUpstream, len(people))
+	}
+	if err != nil {
+		return store.Person{}, err
+	}
+	return people[0], nil
+}
+
+// peopleMeant are those whom a request is about: whom it names, or who asks. The
+// operator of this machine asks about everybody.
+func (s *Service) peopleMeant(ctx context.Context, c Caller, name string) ([]store.Person, error) {
+	all := s.Board.Store.People
+	switch {
+	case name != "":
+		p, err := all.ByName(ctx, name)
+		switch {
+		case err != nil && !errors.Is(err, store.ErrNotFound):
+			return nil, err
+		case !c.Admin && (err != nil || p.ID != c.Person):
+			return nil, Fail(Refused, sayUpstreamOthers)
+		case err != nil:
+			return nil, Fail(Missing, sayUpstreamNobody, name)
+		}
+		return []store.Person{p}, nil
+	case c.Person == "":
+		return all.All(ctx)
+	}
+	p, err := all.ByID(ctx, c.Person)
+	return []store.Person{p}, err
+}
+
+// CheckNewUpstream looks at a server before it is added.
+func (s *Service) CheckNewUpstream(ctx context.Context, c Caller, in NewUpstream) (UpstreamFound, error) {
+	owner, u, err := s.draft(ctx, c, in)
+	if err != nil {
+		return UpstreamFound{}, err
+	}
+	return s.look(ctx, c, owner, u, in.Settings)
+}
+
+func (s *Service) look(ctx context.Context, c Caller, owner store.Person, u store.Upstream, set map[string]json.RawMessage) (UpstreamFound, error) {
+	if u.Kind != KindServer {
+		return UpstreamFound{}, Fail(Invalid, sayUpstreamNoCheck)
+	}
+	f, err := s.Upstreams.Check(ctx, owner, u, set)
+	f.Trouble = f.Told.In(c.Lang)
+	if err != nil || f.Cause == "" {
+		return f, err
+	}
+	deep, err := s.runsHouse(ctx, c)
+	if !deep {
+		f.Cause = ""
+	}
+	return f, err
+}
+
+// AddUpstream adds an upstream. A server is looked at first, and not added if it is in
+// trouble, unless that was asked for.
+func (s *Service) AddUpstream(ctx context.Context, c Caller, in NewUpstream) (AddedUpstream, error) {
+	owner, u, err := s.draft(ctx, c, in)
+	if err != nil {
+		return AddedUpstream{}, err
+	}
+	out := AddedUpstream{Name: in.Name, Kind: in.Kind}
+	if u.Kind == KindServer && !in.Unchecked {
+		f, err := s.look(ctx, c, owner, u, in.Settings)
+		if err != nil {
+			return AddedUpstream{}, err
+		}
+		if f.Trouble != "" {
+			return AddedUpstream{}, Fail(Away, sayUpstreamNothing, f.Trouble)
+		}
+		out.Found = &f
+	}
+	if u, out.Token, err = s.Upstreams.Save(ctx, owner, u, in.Settings); err != nil {
+		if errors.Is(err, store.ErrExists) {
+			err = Fail(Conflict, sayUpstreamTaken, in.Name)
+		}
+		return AddedUpstream{}, err
+	}
+	out.ID = u.Number
+	s.toolsChanged(ctx)
+	return out, nil
+}
+
+// toolsChanged has this instance take up now what was changed. What fails is tried
+// again by itself.
+func (s *Service) toolsChanged(ctx context.Context) {
+	if err := s.Board.RefreshTools(ctx); err != nil && ctx.Err() == nil {
+		s.Logger.WarnContext(ctx, "what was changed about tools could not be taken up yet", "error", err)
+	}
+}
+
+// UpstreamChange changes settings of an upstream.
+type UpstreamChange struct {
+	Upstream int64                      `path:"upstream" json:"-"`
+	Settings map[string]json.RawMessage `json:"settings"`
+}
+
+// changeable finds an upstream that the caller may give such settings.
+func (s *Service) changeable(ctx context.Context, c Caller, number int64, set map[string]json.RawMessage) (owner store.Person, u store.Upstream, err error) {
+	if u, err = s.upstream(ctx, c, number); err != nil {
+		return owner, u, err
+	}
+	if err := wide(c); err != nil {
+		return owner, u, err
+	}
+	if owner, err = s.Board.Store.People.ByID(ctx, u.Owner); err != nil {
+		return owner, u, err
+	}
+	for _, name := range []string{"command", "args", "env", "dir"} {
+		if err := commands(c, owner, map[string]json.RawMessage{"command": set[name]}); err != nil {
+			return owner, u, err
+		}
+	}
+	return owner, u, nil
+}
+
+// ChangeUpstream changes settings of an upstream, which is connected anew.
+func (s *Service) ChangeUpstream(ctx context.Context, c Caller, in UpstreamChange) (UpstreamDetail, error) {
+	owner, u, err := s.changeable(ctx, c, in.Upstream, in.Settings)
+	if err != nil {
+		return UpstreamDetail{}, err
+	}
+	if _, _, err := s.Upstreams.Save(ctx, owner, u, in.Settings); err != nil {
+		return UpstreamDetail{}, err
+	}
+	s.toolsChanged(ctx)
+	return s.ShowUpstream(ctx, c, UpstreamRef{in.Upstream})
+}
+
+// CheckUpstream looks at a server that was added, with changed settings if any are
+// given.
+func (s *Service) CheckUpstream(ctx context.Context, c Caller, in UpstreamChange) (UpstreamFound, error) {
+	owner, u, err := s.changeable(ctx, c, in.Upstream, in.Settings)
+	if err != nil {
+		return UpstreamFound{}, err
+	}
+	return s.look(ctx, c, owner, u, in.Settings)
+}
+
+// RotatedUpstream is the new token of an upstream. It is not shown again.
+type RotatedUpstream struct {
+	ID    int64  `json:"id"`
+	Name  string `json:"name"`
+	Token string `json:"token"`
+}
+
+// RotateUpstream gives an upstream that connects to us a new token. Whoever has the old
+// one is cut off.
+func (s *Service) RotateUpstream(ctx context.Context, c Caller, in UpstreamRef) (RotatedUpstream, error) {
+	_, u, err := s.changeable(ctx, c, in.Upstream, nil)
+	if err != nil {
+		return RotatedUpstream{}, err
+	}
+	if u.TokenHash == "" {
+		return RotatedUpstream{}, Fail(Invalid, sayUpstreamNoToken)
+	}
+	token, err := s.Upstreams.Rotate(ctx, u)
+	if err != nil {
+		return RotatedUpstream{}, err
+	}
+	s.toolsChanged(ctx)
+	return RotatedUpstream{u.Number, u.Slug, token}, nil
+}
+
+// RemoveUpstream takes an upstream out.
+func (s *Service) RemoveUpstream(ctx context.Context, c Caller, in UpstreamRef) (RemovedUpstream, error) {
+	_, u, err := s.changeable(ctx, c, in.Upstream, nil)
+	if err != nil {
+		return RemovedUpstream{}, err
+	}
+	err = s.Board.Store.Upstreams.Remove(ctx, u.Number)
+	if errors.Is(err, store.ErrNotFound) {
+		err = Fail(Missing, sayUpstreamMissing)
+	}
+	if err != nil {
+		return RemovedUpstream{}, err
+	}
+	s.toolsChanged(ctx)
+	return RemovedUpstream{u.Number, u.Slug, true}, nil
+}
+
+// RemovedUpstream is an upstream that was removed.
+type RemovedUpstream struct {
+	ID      int64  `json:"id"`
+	Name    string `json:"name"`
+	Removed bool   `json:"removed"`
+}
+
+// Said are the words of an error about what was given that has only English ones, for
+// whoever fills in the functions of [Options].
+func Said(r Reason, err error) *Error { return said(r, err) }

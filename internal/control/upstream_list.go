@@ -1,0 +1,125 @@
+package control
+
+import (
+	"context"
+	"slices"
+
+	"patchbay/internal/account"
+	"patchbay/internal/store"
+)
+
+// ListUpstreams lists the caller's upstreams with how their connections are.
+func (s *Service) ListUpstreams(ctx context.Context, c Caller, _ struct{}) (UpstreamList, error) {
+	rows, err := s.Board.Store.Upstreams.ByOwner(ctx, c.Owner())
+	if err != nil {
+		return UpstreamList{}, err
+	}
+	people, err := s.names(ctx)
+	if err != nil {
+		return UpstreamList{}, err
+	}
+	deep, err := s.runsHouse(ctx, c)
+	if err != nil {
+		return UpstreamList{}, err
+	}
+	out := UpstreamList{Upstreams: make([]Upstream, len(rows))}
+	for i, u := range rows {
+		out.Upstreams[i] = s.upstreamRow(c, u, people, deep)
+	}
+	return out, nil
+}
+
+// UpstreamList is the answer of /api/v1/upstreams.
+type UpstreamList struct {
+	Upstreams []Upstream `json:"upstreams"`
+}
+
+// runsHouse says whether the caller may know about this machine and its network: an
+// admin, also one who looks at what is their own alone, but not by a key for less.
+func (s *Service) runsHouse(ctx context.Context, c Caller) (bool, error) {
+	if c.Admin || c.Key != "" {
+		return c.Admin, nil
+	}
+	p, err := s.Board.Store.People.ByID(ctx, c.Person)
+	return p.Role == account.RoleAdmin, err
+}
+
+// upstreamRow is an upstream as its owner sees it. Deep adds what tells of this machine and its
+// network.
+func (s *Service) upstreamRow(c Caller, u store.Upstream, people map[string]string, deep bool) Upstream {
+	var h UpstreamHealth
+	if s.Upstream != nil {
+		h = s.Upstream(u)
+	}
+	if !deep {
+		h.Cause, h.Stderr = "", nil
+	}
+	for j := range h.Nodes {
+		h.Nodes[j].Trouble = h.Nodes[j].Told.In(c.Lang)
+	}
+	return Upstream{Upstream: u, OwnerName: people[u.Owner], UpstreamHealth: h, Trouble: h.Trouble.In(c.Lang)}
+}
+
+// UpstreamsOf lists a page of the caller's upstreams of some kinds, and says whether
+// more follow.
+func (s *Service) UpstreamsOf(ctx context.Context, c Caller, after int64, limit int, kinds ...string) (page []Upstream, more bool, err error) {
+	rows, err := s.Board.Store.Upstreams.ByOwner(ctx, c.Owner())
+	if err != nil {
+		return nil, false, err
+	}
+	deep, err := s.runsHouse(ctx, c)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, u := range rows {
+		if u.Number <= after || !slices.Contains(kinds, u.Kind) {
+			continue
+		}
+		if len(page) == limit {
+			return page, true, nil
+		}
+		page = append(page, s.upstreamRow(c, u, nil, deep))
+	}
+	return page, false, nil
+}
+
+// upstream finds one of the caller's upstreams.
+func (s *Service) upstream(ctx context.Context, c Caller, number int64) (store.Upstream, error) {
+	rows, err := s.Board.Store.Upstreams.ByOwner(ctx, c.Owner())
+	if err != nil {
+		return store.Upstream{}, err
+	}
+	for _, u := range rows {
+		if u.Number == number {
+			return u, nil
+		}
+	}
+	return store.Upstream{}, Fail(Missing, sayUpstreamMissing)
+}
+
+// UpstreamRef names an upstream.
+type UpstreamRef struct {
+	Upstream int64 `path:"upstream" json:"-"`
+}
+
+// ShowUpstream shows one upstream with its settings, secrets masked.
+func (s *Service) ShowUpstream(ctx context.Context, c Caller, in UpstreamRef) (UpstreamDetail, error) {
+	u, err := s.upstream(ctx, c, in.Upstream)
+	if err != nil {
+		return UpstreamDetail{}, err
+	}
+	people, err := s.names(ctx)
+	if err != nil {
+		return UpstreamDetail{}, err
+	}
+	deep, err := s.runsHouse(ctx, c)
+	if err != nil {
+		return UpstreamDetail{}, err
+	}
+	d := UpstreamDetail{Upstream: s.upstreamRow(c, u, people, deep)}
+	if d.Settings, err = s.Upstreams.Shown(u); err != nil {
+		// It must be possible to look at what cannot be read, and to remove it.
+		s.Logger.WarnContext(ctx, "the settings of an upstream cannot be read", "upstream", u.Slug, "error", err)
+	}
+	return d, nil
+}

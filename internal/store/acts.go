@@ -1,0 +1,36 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// Act is something that somebody who runs the installation did.
+type Act struct {
+	ID     string    `json:"id"` // later ones are greater
+	At     time.Time `json:"at"`
+	Person string    `json:"person,omitempty"` // empty: whoever uses the command line
+	Name   string    `json:"name,omitempty"`   // what they were called then
+	Act    string    `json:"act"`
+	About  string    `json:"about,omitempty"` // whom or what
+}
+
+// Acts is the table of what those did who run the installation.
+type Acts struct{ db *DB }
+
+// Add keeps an act.
+func (t Acts) Add(ctx context.Context, a Act) error {
+	_, err := t.db.exec(ctx, `INSERT INTO acts (id, at, person, name, act, about) VALUES ($1, $2, $3, $4, $5, $6)`,
+		a.ID, millis(a.At), a.Person, a.Name, a.Act, a.About)
+	return err
+}
+
+// Newest lists acts, the newest first, those before an id if it is not empty.
+func (t Acts) Newest(ctx context.Context, before string, limit int) ([]Act, error) {
+	return all(ctx, t.db, func(s scanner) (a Act, err error) {
+		var at int64
+		err = s.Scan(&a.ID, &at, &a.Person, &a.Name, &a.Act, &a.About)
+		a.At = fromMillis(at)
+		return a, err
+	}, `SELECT id, at, person, name, act, about FROM acts WHERE $1 = '' OR id < $1 ORDER BY id DESC LIMIT $2`, before, limit)
+}

@@ -1,0 +1,158 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"patchbay/internal/store"
+	"patchbay/internal/store/storetest"
+)
+
+// everything gives a person something in every table that people have things in. Its
+// names end in the person's.
+func everything(t *testing.T, db *store.DB, person, name string) {
+	t.Helper()
+	must(t, db.People.Add(ctx, store.Person{ID: person, Name: name, Role: "member", Lang: "en", Created: now}))
+	bot, err := db.Bots.Add(ctx, store.Bot{Owner: person, Name: "bot of " + name, Kind: "echo", Settings: []byte(`{}`), TokenHash: "token " + name, Created: now})
+	must(t, err)
+	must(t, db.Keys.Add(ctx, store.Key{ID: "key " + name, Person: person, Name: "key of " + name, Scopes: []string{"mcp"}, Bot: bot.Number, Hash: "hash " + name, Created: now}))
+	must(t, db.Bindings.AddToken(ctx, store.BindToken{ID: "invitation " + name, Bot: bot.Number, TokenHash: "invited " + name, CodeHash: "code " + name, Created: now, Expires: now.Add(time.Hour)}))
+	w := store.Wearer{Publisher: person, UserID: "wearer of " + name}
+	must(t, db.Bindings.Redeem(ctx, "invitation "+name, store.Binding{Publisher: person, UserID: w.UserID, Bot: bot.Number, Created: now}, true))
+	must(t, db.Bindings.AwaitPhoto(ctx, w, "1", "m1", now.Add(time.Hour)))
+	_, err = db.Bindings.Try(ctx, w, now, now.Add(-time.Hour))
+	must(t, err)
+	must(t, db.Traces.Finish(ctx, store.Trace{Turn: "turn " + name, Bot: bot.Number, Owner: person, At: now, Question: "q of " + name},
+		&store.Exchange{Turn: "turn " + name, Bot: bot.Number, Person: "cli:" + person, Conversation: "c", At: now, Question: "q of " + name}))
+	must(t, db.Calls.Add(ctx, []store.Call{{ID: "call " + name, At: now, Person: person, Tool: "tool of " + name}}))
+	up, err := db.Upstreams.Add(ctx, store.Upstream{Owner: person, Slug: "up-" + name, Kind: "http", Settings: []byte(`{}`), Created: now})
+	must(t, err)
+	must(t, db.ShimNodes.Save(ctx, up.Number, "", "kept of "+name))
+	must(t, db.ToolRules.Set(ctx, store.ToolRule{Owner: person, Tool: "tool of " + name, Rule: "deny", Created: now}))
+	must(t, db.SignIns.Add(ctx, store.SignIn{ID: "signin " + name, Person: person, Agent: "browser of " + name, Created: now, Seen: now, Confirmed: now}, 9))
+	d, err := db.Devices.Seen(ctx, store.DeviceCall{Kind: "xiaozhi", Hardware: "hw " + name, Client: "client " + name, At: now})
+	must(t, err)
+	must(t, db.Devices.SetCode(ctx, d, "device code "+name, now.Add(time.Hour), now))
+	_, err = db.Devices.Approve(ctx, store.DeviceApproval{CodeHash: "device code " + name, Owner: person, Name: "board of " + name, Bot: bot.Number, At: now})
+	must(t, err)
+	must(t, db.Devices.SetCatalog(ctx, d.Number, []byte(`[]`)))
+	must(t, db.Outbox.Add(ctx, store.Push{ID: "push " + name, Device: d.Number, Kind: "x", Body: []byte(`{}`), Person: person, Created: now, Expires: now.Add(time.Hour)}))
+	in := wantsIn("peer " + name)
+	in.Owner = person
+	peer := pair(t, db, in)
+	_, err = db.Peers.SetToken(ctx, peer, store.PeerToken{Peer: peer.ID, Role: "node", Hash: "peer token " + name, Created: now})
+	must(t, err)
+	can := declares("peer "+name, "run")
+	can.Owner = person
+	ask(t, db, can, true)
+	must(t, db.Learn.Add(ctx, person, []store.NewPoint{newPoint("point "+name, "q of "+name, "word")}))
+	points, err := db.Learn.Points(ctx, person, store.PointFilter{}, store.PointKey{}, 1)
+	must(t, err)
+	must(t, db.Learn.SaveVectors(ctx, person, "model", []store.Vector{{Point: points[0].Number, Data: []byte{1}, Version: points[0].Version}}))
+	must(t, db.Learn.SaveLearner(ctx, person, []byte(`{"of":"`+name+`"}`)))
+	must(t, db.Learn.AddDeck(ctx, store.Deck{ID: "deck " + name, Person: person, Name: "deck of " + name, Settings: []byte(`{}`), Created: now}))
+	must(t, db.Learn.SaveTalk(ctx, "asker "+name, person, []byte(`{}`), now.Add(time.Hour)))
+}
+
+// nobodys are the tables in which people have nothing that is theirs.
+var nobodys = []string{"counters", "leases", "media", "acts"}
+
+// Who is removed goes with everything that is theirs, and nothing of anybody else's.
+func TestRemovePerson(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db := seeded(t, o)
+		everything(t, db, "p2", "bob")
+		without := func(all map[string][]string) map[string][]string {
+			all["counters"] = nil
+			return all
+		}
+		before := without(storetest.Rows(t, o))
+		everything(t, db, "p3", "eve")
+		for table, rows := range storetest.Rows(t, o) {
+			if len(rows) <= len(before[table]) && !slices.Contains(nobodys, table) && table != "learn_words" && !slices.Contains(unfilled, table) {
+				t.Errorf("the test puts nothing of eve's into %s", table)
+			}
+		}
+		versions := func() (v [3]int64) {
+			var errs [3]error
+			v[0], errs[0] = db.ToolsVersion(ctx)
+			v[1], errs[1] = db.DevicesVersion(ctx)
+			v[2], errs[2] = db.PeersVersion(ctx)
+			must(t, errors.Join(errs[:]...))
+			return v
+		}
+		was := versions()
+		must(t, db.People.Remove(ctx, "p3", "admin"))
+		after := without(storetest.Rows(t, o))
+		for table, rows := range after {
+			if !slices.Equal(rows, before[table]) {
+				t.Errorf("%s has\n%q, and had before eve\n%q", table, rows, before[table])
+			}
+		}
+		for i, v := range versions() {
+			if v == was[i] {
+				t.Errorf("counter %d says that nothing has changed", i)
+			}
+		}
+		wantErr(t, db.People.Remove(ctx, "p3", "admin"), store.ErrNotFound)
+		wantErr(t, db.People.Remove(ctx, "p1", "admin"), store.ErrLast)
+		wantErr(t, db.People.SetRole(ctx, "p1", "member", "admin"), store.ErrLast)
+		must(t, db.People.SetRole(ctx, "p2", "admin", "admin"))
+		must(t, db.People.SetRole(ctx, "p1", "member", "admin"))
+		wantErr(t, db.People.SetRole(ctx, "p9", "admin", "admin"), store.ErrNotFound)
+		must(t, db.People.Remove(ctx, "p1", "admin"))
+	})
+}
+
+// unfilled are tables of people that take too much to fill here; what belongs to a
+// point or a person there goes by its foreign key.
+var unfilled = []string{"learn_log", "learn_days", "pages"}
+
+// Two who take each other's role at once do not leave an installation without anybody
+// who runs it.
+func TestSomebodyRunsTheInstallation(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db := seeded(t, o)
+		must(t, db.People.Add(ctx, store.Person{ID: "p2", Name: "bob", Role: "admin", Created: now}))
+		var errs [2]error
+		var both sync.WaitGroup
+		for i, id := range []string{"p1", "p2"} {
+			both.Go(func() { errs[i] = db.People.SetRole(ctx, id, "member", "admin") })
+		}
+		both.Wait()
+		if (errs[0] == nil) == (errs[1] == nil) {
+			t.Errorf("both were told %v", errs)
+		}
+	})
+}
+
+func TestProfileAndActs(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db := seeded(t, o)
+		must(t, db.People.Add(ctx, store.Person{ID: "p2", Name: "bob", Role: "member", Created: now}))
+		wantErr(t, db.People.SetProfile(ctx, store.Person{ID: "p2", Name: "ada"}), store.ErrExists)
+		must(t, db.People.SetProfile(ctx, store.Person{ID: "p2", Name: "Bob", Lang: "zh", Zone: "Asia/Shanghai"}))
+		p, err := db.People.ByID(ctx, "p2")
+		must(t, err)
+		if p.Name != "Bob" || p.Lang != "zh" || p.Zone != "Asia/Shanghai" || p.Role != "member" {
+			t.Errorf("kept %+v", p)
+		}
+		for i, act := range []string{"one", "two", "three"} {
+			must(t, db.Acts.Add(ctx, store.Act{ID: fmt.Sprint(i), At: now.Add(time.Duration(i) * time.Hour), Person: "p1", Name: "ada", Act: act}))
+		}
+		list, err := db.Acts.Newest(ctx, "2", 1)
+		must(t, err)
+		if len(list) != 1 || list[0].Act != "two" || !list[0].At.Equal(now.Add(time.Hour)) {
+			t.Errorf("before the third there is %+v", list)
+		}
+		_, err = db.Purge(ctx, store.Limits{Calls: now.Add(90 * time.Minute)})
+		must(t, err)
+		if list, err = db.Acts.Newest(ctx, "", 9); err != nil || len(list) != 1 || list[0].Act != "three" {
+			t.Errorf("left are %+v, %v", list, err)
+		}
+	})
+}

@@ -1,0 +1,217 @@
+package store
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Wrong, as the outcome of turns and calls that are looked for, means all that did not
+// bring what was wanted.
+const Wrong = "wrong"
+
+// Place is where on a list of records somebody is: behind the one that began at a time.
+// The zero Place is before all of them.
+type Place struct {
+	At time.Time
+	ID string // of the call or turn
+}
+
+// TraceFilter says which traces are looked for. What is empty excludes nothing.
+type TraceFilter struct {
+	Owner       string
+	Bot         int64
+	Door        string
+	Outcome     string    // or Wrong
+	From, Until time.Time // when it began; Until itself is too late
+	After       Place
+}
+
+// CallFilter says which calls are looked for. What is empty excludes nothing.
+type CallFilter struct {
+	Person      string
+	Tool        string // * stands for any text
+	Key         string
+	Bot         int64
+	Outcome     string // or Wrong
+	From, Until time.Time
+	After       Place
+}
+
+// where puts conditions together. There are as many texts as there are combinations,
+// which are few.
+type where struct {
+	conditions []string
+	args       []any
+}
+
+// and adds a condition in which each ? stands for one of the arguments.
+func (w *where) and(given bool, condition string, args ...any) {
+	if !given {
+		return
+	}
+	for _, arg := range args {
+		w.args = append(w.args, arg)
+		condition = strings.Replace(condition, "?", "$"+strconv.Itoa(len(w.args)), 1)
+	}
+	w.conditions = append(w.conditions, condition)
+}
+
+// between adds when a record began, and which one was listed before it.
+func (w *where) between(from, until time.Time, after Place, id string) {
+	w.and(!from.IsZero(), "at >= ?", millis(from))
+	w.and(!until.IsZero(), "at < ?", millis(until))
+	w.and(after != Place{}, "at <= ? AND (at < ? OR "+id+" < ?)", millis(after.At), millis(after.At), after.ID)
+}
+
+// page is the rest of a query for the newest rows.
+func (w *where) page(id string, limit int) string {
+	text := ""
+	if len(w.conditions) > 0 {
+		text = " WHERE " + strings.Join(w.conditions, " AND ")
+	}
+	w.args = append(w.args, limit)
+	return text + " ORDER BY at DESC, " + id + " DESC LIMIT $" + strconv.Itoa(len(w.args))
+}
+
+// Find lists traces, newest first.
+func (t Traces) Find(ctx context.Context, f TraceFilter, limit int) ([]Trace, error) {
+	var w where
+	w.and(f.Owner != "", "owner = ?", f.Owner)
+	w.and(f.Bot != 0, "bot = ?", f.Bot)
+	w.and(f.Door != "", "door = ?", f.Door)
+	w.and(f.Outcome != "" && f.Outcome != "done", "outcome <> 'done'") // as an index has it
+	w.and(f.Outcome != "" && f.Outcome != Wrong, "outcome = ?", f.Outcome)
+	w.between(f.From, f.Until, f.After, "turn")
+	rest := w.page("turn", limit)
+	return all(ctx, t.db, readTrace, `SELECT `+traceColumns+` FROM traces`+rest, w.args...)
+}
+
+// Find lists calls, newest first.
+func (t Calls) Find(ctx context.Context, f CallFilter, limit int) ([]Call, error) {
+	var w where
+	w.and(f.Person != "", "person = ?", f.Person)
+	w.and(f.Tool != "" && !strings.Contains(f.Tool, "*"), "tool = ?", f.Tool)
+	w.and(strings.Contains(f.Tool, "*"), `tool LIKE ? ESCAPE '\'`, like(f.Tool))
+	w.and(f.Key != "", "key = ?", f.Key)
+	w.and(f.Bot != 0, "bot = ?", f.Bot)
+	w.and(f.Outcome != "" && f.Outcome != "done", "outcome <> 'done'") // as an index has it
+	w.and(f.Outcome == Wrong, "outcome <> 'asked'")
+	w.and(f.Outcome != "" && f.Outcome != Wrong, "outcome = ?", f.Outcome)
+	w.between(f.From, f.Until, f.After, "id")
+	rest := w.page("id", limit)
+	return all(ctx, t.db, readCall, `SELECT `+callColumns+` FROM calls`+rest, w.args...)
+}
+
+// like is a pattern with stars as SQL has it.
+func like(pattern string) string {
+	return strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`, `*`, `%`).Replace(pattern)
+}
+
+// TurnCount is how many turns of one outcome there were in a span.
+type TurnCount struct {
+	Span    int64
+	Outcome string
+	Turns   int64
+}
+
+// Counts counts an owner's turns (everybody's for an empty owner) in spans of time from
+// some time on.
+func (t Traces) Counts(ctx context.Context, owner string, from, until time.Time, span time.Duration) ([]TurnCount, error) {
+	w := spans(owner, "owner", from, until, span)
+	return all(ctx, t.db, func(s scanner) (c TurnCount, err error) {
+		return c, s.Scan(&c.Span, &c.Outcome, &c.Turns)
+	}, `SELECT (at - $1) / $2, outcome, COUNT(*) FROM traces WHERE `+strings.Join(w.conditions, " AND ")+` GROUP BY 1, 2 ORDER BY 1, 2`, w.args...)
+}
+
+// Latency is how long first pieces took in a span.
+type Latency struct {
+	Span  int64
+	Turns int64
+	Half  time.Duration // of half of the turns, at most
+	Most  time.Duration // of nineteen in twenty
+}
+
+// Latencies tells how long an owner's turns (everybody's for an empty owner) took to
+// their first pieces, in spans of time. Turns without a piece do not count.
+func (t Traces) Latencies(ctx context.Context, owner string, from, until time.Time, span time.Duration) ([]Latency, error) {
+	w := spans(owner, "owner", from, until, span)
+	return all(ctx, t.db, func(s scanner) (l Latency, err error) {
+		var half, most int64
+		err = s.Scan(&l.Span, &l.Turns, &half, &most)
+		l.Half, l.Most = micros(half), micros(most)
+		return l, err
+	}, `SELECT span, COUNT(*), MAX(CASE WHEN place <= (turns + 1) / 2 THEN first_us END), MAX(CASE WHEN place <= (turns * 95 + 99) / 100 THEN first_us END) FROM (
+		SELECT (at - $1) / $2 AS span, first_us, ROW_NUMBER() OVER (PARTITION BY (at - $1) / $2 ORDER BY first_us) AS place,
+			COUNT(*) OVER (PARTITION BY (at - $1) / $2) AS turns
+		FROM traces WHERE first_us > 0 AND `+strings.Join(w.conditions, " AND ")+`) ranked GROUP BY span ORDER BY span`, w.args...)
+}
+
+// SpanCount is how many of something there were in a span.
+type SpanCount struct{ Span, Count int64 }
+
+// Wrongs counts a person's calls (everybody's for an empty person) that brought no good
+// result, in spans of time.
+func (t Calls) Wrongs(ctx context.Context, person string, from, until time.Time, span time.Duration) ([]SpanCount, error) {
+	w := spans(person, "person", from, until, span)
+	return all(ctx, t.db, func(s scanner) (c SpanCount, err error) {
+		return c, s.Scan(&c.Span, &c.Count)
+	}, `SELECT (at - $1) / $2, COUNT(*) FROM calls WHERE outcome <> 'done' AND outcome <> 'asked' AND `+strings.Join(w.conditions, " AND ")+` GROUP BY 1 ORDER BY 1`, w.args...)
+}
+
+// spans are the conditions of a query about spans of time: $1 is where they begin and $2
+// how long they are.
+func spans(whose, column string, from, until time.Time, span time.Duration) *where {
+	w := &where{args: []any{millis(from), span.Milliseconds()}, conditions: []string{"at >= $1"}}
+	w.and(true, "at < ?", millis(until))
+	w.and(whose != "", column+" = ?", whose)
+	return w
+}
+
+// forgetAtOnce is how many rows one transaction takes away, so that others who write
+// need not wait for long.
+const forgetAtOnce = 2000
+
+// Forget deletes an owner's traces, those of one bot if it is not 0, and returns how
+// many there were.
+func (t Traces) Forget(ctx context.Context, owner string, bot int64) (int64, error) {
+	return t.db.piecemeal(ctx, `DELETE FROM traces WHERE turn IN (SELECT turn FROM traces WHERE owner = $1 AND ($2 = 0 OR bot = $2) LIMIT $3)`, owner, bot)
+}
+
+// ForgetSaid takes what was said out of an owner's traces, of those of one bot if it is
+// not 0.
+func (t Traces) ForgetSaid(ctx context.Context, owner string, bot int64) error {
+	_, err := t.db.piecemeal(ctx, `UPDATE traces SET question = NULL, answer = NULL WHERE turn IN (
+		SELECT turn FROM traces WHERE owner = $1 AND ($2 = 0 OR bot = $2) AND (question IS NOT NULL OR answer IS NOT NULL) LIMIT $3)`, owner, bot)
+	return err
+}
+
+// Forget deletes what was said with an owner's bots, or with one of them, and returns how
+// many exchanges there were. The bots are not told of them again.
+func (t Conversations) Forget(ctx context.Context, owner string, bot int64) (int64, error) {
+	if _, err := t.db.exec(ctx, `DELETE FROM pages WHERE bot IN (SELECT number FROM bots WHERE owner = $1 AND ($2 = 0 OR number = $2))`, owner, bot); err != nil {
+		return 0, err
+	}
+	return t.db.piecemeal(ctx, `DELETE FROM exchanges WHERE turn IN (SELECT turn FROM exchanges WHERE bot IN (
+		SELECT number FROM bots WHERE owner = $1 AND ($2 = 0 OR number = $2)) LIMIT $3)`, owner, bot)
+}
+
+// ForgetArgs takes the arguments out of a person's calls, of those that one bot made if
+// it is not 0, and returns how many had some. That they were made stays.
+func (t Calls) ForgetArgs(ctx context.Context, person string, bot int64) (int64, error) {
+	return t.db.piecemeal(ctx, `UPDATE calls SET args = NULL WHERE id IN (SELECT id FROM calls WHERE person = $1 AND ($2 = 0 OR bot = $2) AND args IS NOT NULL LIMIT $3)`, person, bot)
+}
+
+// piecemeal runs a statement that changes some rows at a time until there are no more.
+func (db *DB) piecemeal(ctx context.Context, query string, args ...any) (int64, error) {
+	var total int64
+	args = append(args, forgetAtOnce)
+	for {
+		n, err := db.exec(ctx, query, args...)
+		total += n
+		if err != nil || n < forgetAtOnce {
+			return total, err
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// ErrNoSnapshot says that the database is one that others copy.
+var ErrNoSnapshot = errors.New("PostgreSQL is backed up with its own means, pg_dump")
+
+// Snapshot writes a copy of the SQLite database, as it is at one moment, to a file that
+// does not exist. Whoever reads and writes meanwhile is not held up.
+func (db *DB) Snapshot(ctx context.Context, file string) error {
+	if db.dialect != "sqlite" {
+		return ErrNoSnapshot
+	}
+	// The file is made here, so that nobody but its owner can read it.
+	if err := touch(file); err != nil {
+		return err
+	}
+	// A connection of its own: that for writing is for those who write.
+	own, err := sql.Open("sqlite", "file:"+escapePath(db.path)+"?_pragma=busy_timeout(10000)")
+	if err != nil {
+		return err
+	}
+	defer own.Close()
+	if _, err := own.ExecContext(ctx, `VACUUM INTO $1`, file); err != nil {
+		return fmt.Errorf("copy the database: %w", err)
+	}
+	return nil
+}
+
+// Errors about a file that is to be the database.
+var (
+	ErrDamaged = errors.New("the database is damaged")
+	ErrNewer   = errors.New("the database is of a newer version of Patchbay")
+)
+
+// CheckFile says whether a file is a whole SQLite database of ours that this program
+// can bring up to date. The error is, or wraps, [ErrDamaged] or [ErrNewer] if not.
+func CheckFile(ctx context.Context, file string) error {
+	q := url.Values{"mode": {"ro"}, "immutable": {"1"}, "_pragma": {"query_only(ON)"}}
+	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Opaque: escapePath(file), RawQuery: q.Encode()}).String())
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	var found string
+	if err := db.QueryRowContext(ctx, `PRAGMA integrity_check(1)`).Scan(&found); err != nil || found != "ok" {
+		return errors.Join(ErrDamaged, err, ctx.Err())
+	}
+	var version int64
+	if err := db.QueryRowContext(ctx, `SELECT MAX(version_id) FROM goose_db_version`).Scan(&version); err != nil {
+		return errors.Join(ErrDamaged, err)
+	}
+	latest, err := latestMigration()
+	if err != nil {
+		return err
+	}
+	if version > latest {
+		return ErrNewer
+	}
+	return nil
+}
+
+// latestMigration is the number of the newest migration that this program has.
+func latestMigration() (latest int64, err error) {
+	files, err := fs.Glob(migrations, "migrations/*.sql")
+	for _, f := range files {
+		number, _, _ := strings.Cut(path.Base(f), "_")
+		n, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		latest = max(latest, n)
+	}
+	return latest, err
+}

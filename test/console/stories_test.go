@@ -1,0 +1,311 @@
+package console
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"patchbay/internal/console/browsertest"
+	"patchbay/internal/plug/openclaw/wire"
+	rokid "patchbay/internal/plug/rokid/sim"
+	xiaozhi "patchbay/internal/plug/xiaozhi/sim"
+)
+
+// Somebody adds a bot, talks with it, and the words come while it speaks.
+func TestBotAndChat(t *testing.T) {
+	l := laptopDark
+	h := adasHouse(t)
+	b := h.hers(l)
+	b.Open("/bots")
+	b.Click("main a[href='/bots/new']")
+	b.Click("a[href='/bots/new?kind=echo']")
+	b.Type("[name=name]", "鹦鹉")
+	b.Click("form[action='/bots'] button.main")
+	b.Until("/^\\/bots\\/1\\b/.test(location.pathname)")
+	b.Reads("h1", "鹦鹉")
+	b.Open("/bots")
+	b.Reads("main", "鹦鹉")
+	b.Open("/bots/1/chat")
+	b.See("#text")
+	b.Type("#text", "今天天气怎么样？")
+	b.Press("\r")
+	b.Reads("#talk .mine", "今天天气怎么样？")
+	b.Reads("#talk .said:not(.mine)", "今天天气怎么样？")
+	b.Until("!document.querySelector('#talk [aria-busy]')")
+	b.Until("document.activeElement.id === 'text' && document.activeElement.value === ''")
+	// It is there when the page is opened again, and it was recorded.
+	b.Open("/bots/1/chat")
+	b.Reads("#talk .said:not(.mine)", "今天天气怎么样？")
+	b.Open("/activity")
+	b.Reads("main", "鹦鹉")
+	b.Click("main a[href^='/activity/turns/']")
+	b.See("main svg")
+}
+
+// Glasses photograph the code on the screen, and the page says that they are bound.
+func TestGlassesAreBound(t *testing.T) {
+	l := laptop
+	h := adasHouse(t)
+	bot := h.bot("Parrot", "echo")
+	b := h.hers(l)
+	b.Open(fmt.Sprintf("/bots/%d/bind", bot))
+	b.See("svg.bot-qr")
+	glasses := rokid.New(rokid.Options{URL: h.url + "/sse/rokid", Key: h.key("platform", "lingzhu"), UserID: "wearer-7", AgentID: "5f0c8d0e6b7a4c2f9d3e1a2b4c6d8e0f", Lang: "en-US"})
+	t.Cleanup(glasses.Close)
+	a, err := glasses.Ask(h.limit(), "Hello", nil) // and are asked for a photo
+	if err != nil || a.Err != "" {
+		t.Fatalf("the glasses: %v %s", err, a.Err)
+	}
+	a, err = glasses.Photo(h.limit(), b.Picture("svg.bot-qr"), nil)
+	if err != nil || a.Err != "" || len(a.Violations) > 0 {
+		t.Fatalf("the glasses: %v %s %v", err, a.Err, a.Violations)
+	}
+	t.Logf("the glasses hear %q", a.Text)
+	b.See("#bound")
+	b.Click("#bound a.main")
+	b.Reads("main", "wearer-7")
+	// And not any more.
+	b.Agree()
+	b.Click("form[action$='/unbind'] button")
+	b.Until("!document.querySelector(\"form[action$='/unbind']\")")
+}
+
+// A board shows a code, its owner types that in, and sets the volume by the keys of a
+// slider: the board has it.
+func TestBoardIsApproved(t *testing.T) {
+	l := phone
+	h := adasHouse(t)
+	bot := h.bot("Parrot", "echo")
+	board, code, booted := h.waitingBoard()
+	b := h.hers(l)
+	b.Open("/devices")
+	b.Click("main a[href='/devices/approve']")
+	b.Type("[name=code]", "000000")
+	b.Expect("status of 4")
+	b.Press("\r")
+	b.See("[role=alert]")
+	b.Fill("[name=code]", code)
+	b.Fill("[name=name]", "Kitchen")
+	b.Fill("[name=bot]", fmt.Sprint(bot))
+	b.Click("form[action='/devices/approve'] button.main")
+	b.Until("/^\\/devices\\/\\d+$/.test(location.pathname)")
+	b.Reads("h1", "Kitchen")
+	select {
+	case err := <-booted:
+		must(t, err)
+	case <-h.limit().Done():
+		t.Fatal("the board does not start")
+	}
+	must(t, board.Wake(h.limit()))
+	volume := "input#volume[type=range]"
+	b.See(volume)
+	before := board.Volume()
+	b.Script(fmt.Sprintf("document.querySelector(%q).focus()", volume))
+	for range 5 {
+		b.Press(kb.ArrowRight)
+	}
+	want := browsertest.Ask[string](b, fmt.Sprintf("document.querySelector(%q).value", volume))
+	got, err := board.Await(h.limit(), func(v xiaozhi.View) bool { return fmt.Sprint(v.Volume) == want })
+	if err != nil || got.Volume == before {
+		t.Errorf("the volume is %d, it was %d, and the slider says %s (%v)", got.Volume, before, want, err)
+	}
+}
+
+// A node connects, its owner reads what it wants to run and approves it, and then runs
+// a command.
+func TestNodeIsApproved(t *testing.T) {
+	l := phoneDark
+	h := adasHouse(t)
+	b := h.hers(l)
+	b.Open("/gateway")
+	b.See("h1")
+	n := h.node("书房", false)
+	b.Reads("main", "system.which") // it comes by itself
+	b.Click("form[action^='/gateway/pairs/'][action$='/approve'] button")
+	b.Until("!document.querySelector(\"form[action$='/approve']\")")
+	h.await("the node is approved", func() bool {
+		var list []wire.Node
+		h.json(&list, "node", "list")
+		return slices.ContainsFunc(list, func(x wire.Node) bool { return x.NodeID == n.ID() && slices.Contains(x.Commands, "system.which") })
+	})
+	b.Open("/gateway")
+	b.Click("main a[href^='/gateway/nodes/" + n.ID()[:8] + "']")
+	b.Reads("h1", "书房")
+	b.Reads("main", "system.which")
+}
+
+// A key is made after the password was typed once more, is shown once, opens the door
+// for programs, and does not after it was revoked.
+func TestKeyIsMade(t *testing.T) {
+	l := laptopDark
+	h := adasHouse(t)
+	h.bot("鹦鹉", "echo")
+	b := h.hers(l)
+	b.Open("/keys")
+	b.Click("main a[href='/keys/new']")
+	b.Type("[name=name]", "编辑器")
+	b.Click("[name=scope][value=mcp]")
+	b.Click("form[action='/keys/new'] button.main")
+	b.See("#secret")
+	secret := b.Text("#secret")
+	if !strings.HasPrefix(secret, "pb_") {
+		t.Fatalf("the key is %q", secret)
+	}
+	if status, body := h.program(secret); status != http.StatusOK || !strings.Contains(body, `"result"`) {
+		t.Errorf("a program is told %d %s", status, body)
+	}
+	b.Open("/keys")
+	b.Reads("main", "编辑器")
+	if strings.Contains(b.Text("main"), secret) {
+		t.Error("the key is shown again")
+	}
+	b.Click("a.key-name")
+	b.Agree()
+	b.Click("form[action$='/revoke'] button")
+	h.await("the key is good for nothing", func() bool {
+		status, _ := h.program(secret)
+		return status == http.StatusUnauthorized
+	})
+}
+
+// program says hello at the door for programs, with a key.
+func (h *house) program(key string) (status int, body string) {
+	h.t.Helper()
+	req, err := http.NewRequestWithContext(h.limit(), http.MethodPost, h.url+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`))
+	must(h.t, err)
+	req.Header.Set("Authorization", "Bearer "+key)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	resp, err := http.DefaultClient.Do(req)
+	must(h.t, err)
+	defer resp.Body.Close()
+	var text bytes.Buffer
+	_, err = text.ReadFrom(resp.Body)
+	must(h.t, err)
+	return resp.StatusCode, text.String()
+}
+
+// A whole session of reviews, without a mouse: recall, reveal, compare, grade, and take
+// the last grade back.
+func TestReviewSession(t *testing.T) {
+	l := phoneDark
+	h := adasHouse(t)
+	h.feed("法国的首都是哪里？\t巴黎\n德国的首都是哪里？\t柏林\n意大利的首都是哪里？\t罗马\n", "learn", "add", "--user", ada, "--file", "-", "--deck", "地理")
+	b := h.hers(l)
+	b.Open("/learn")
+	b.Click("main a.main[href^='/learn/review']")
+	for i := range 3 {
+		b.See(".review textarea")
+		if i == 0 {
+			b.Type(".review textarea", "巴黎")
+			b.Press("\r")
+			b.See(".compared")
+		} else {
+			b.Script("document.activeElement.blur()")
+			b.Press(" ")
+		}
+		b.See(".answer")
+		b.Press("3")
+		b.Until("!document.querySelector('.answer')")
+	}
+	b.See(".ended")
+	var stats struct {
+		Done struct{ Reviews int } `json:"done_today"`
+	}
+	done := func() int {
+		h.json(&stats, "learn", "stats", "--user", ada)
+		return stats.Done.Reviews
+	}
+	if n := done(); n != 3 {
+		t.Errorf("%d reviews are recorded", n)
+	}
+	b.Press("u")
+	b.See(".review textarea, .answer")
+	if n := done(); n != 2 {
+		t.Errorf("%d reviews are recorded after one was taken back", n)
+	}
+}
+
+// A file is imported while the page tells how far it is, and what is wrong in one is
+// told by row.
+func TestImport(t *testing.T) {
+	l := laptop
+	h := adasHouse(t)
+	b := h.hers(l)
+	var rows strings.Builder
+	rows.WriteString("question,answer\n")
+	for i := range 20_000 {
+		fmt.Fprintf(&rows, "What is fact number %d?,It is %d, as everybody knows\n", i, i)
+	}
+	good := filepath.Join(t.TempDir(), "facts.csv")
+	must(t, os.WriteFile(good, []byte(strings.ReplaceAll(rows.String(), ", as", " as")), 0o600))
+	b.Open("/learn/import")
+	b.Script("window.shares = new Set(); new MutationObserver(() => document.querySelectorAll('#imported progress').forEach(p => shares.add(p.value))).observe(document.querySelector('#imported'), {subtree: true, childList: true, attributes: true})")
+	b.Upload("[name=file]", good)
+	b.Fill("[name=deck]", "Facts")
+	b.Click("form[action='/learn/import'] button")
+	b.Reads("#imported .note", "20000")
+	if n := browsertest.Ask[int](b, "shares.size"); n < 2 {
+		t.Errorf("the page told %d times how far it is", n)
+	}
+	b.Open("/learn/points?q=12345")
+	b.Reads("main", "fact number 12345")
+
+	bad := filepath.Join(t.TempDir(), "bad.csv")
+	must(t, os.WriteFile(bad, []byte("question,answer\nWhere?,There\n,nothing was asked\n"), 0o600))
+	b.Open("/learn/import")
+	b.Upload("[name=file]", bad)
+	b.Click("form[action='/learn/import'] button")
+	b.See("#imported .bads li")
+}
+
+// Signing out everywhere ends the other browsers at once, and not this one.
+func TestSignOutEverywhere(t *testing.T) {
+	l := phone
+	h := adasHouse(t)
+	b, other := h.hers(l), h.hers(laptopDark)
+	other.Open("/settings")
+	other.See("h1")
+	b.Open("/settings/browsers")
+	b.Agree()
+	b.Click("form[action='/settings/browsers/others/end'] button")
+	b.Until("!document.querySelector(\"form[action='/settings/browsers/others/end']\")")
+	other.Open("/settings")
+	other.See("form[action='/signin']")
+	b.Open("/")
+	b.See("main#page h1")
+}
+
+// Somebody else's things are not there for a member: neither on lists nor by address.
+func TestOthersThings(t *testing.T) {
+	h := furnished(t)
+	b := h.browser(laptop)
+	b.Cookie("patchbay", h.token("bob", "battery staple"))
+	b.Expect("status of 404")
+	b.Expect("status of 403")
+	for _, path := range places {
+		b.Open(path)
+		if path == "/settings" || path == "/tools" {
+			continue
+		}
+		text := b.Text("main")
+		for _, name := range []string{"Cook", "Parrot", "Kitchen", "Study", "Desktop", "Geography", "weather"} {
+			if strings.Contains(text, name) {
+				t.Errorf("%s shows bob %s of ada's", path, name)
+			}
+		}
+	}
+	for _, path := range []string{"/bots/1", "/bots/1/chat", "/bots/1/settings", "/devices/1", "/devices/1/settings", "/tools/upstreams/1", "/settings/people", "/settings/backup"} {
+		b.Open(path)
+		if status := browsertest.Ask[int](b, "performance.getEntriesByType('navigation')[0].responseStatus"); status != http.StatusNotFound && status != http.StatusForbidden {
+			t.Errorf("%s answers bob with %d", path, status)
+		}
+	}
+}

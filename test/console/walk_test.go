@@ -1,0 +1,245 @@
+package console
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"patchbay/internal/console/browsertest"
+)
+
+// places are where the menu leads to.
+var places = []string{"/", "/bots", "/devices", "/gateway", "/tools", "/keys", "/learn", "/activity", "/settings"}
+
+// one is a number or an id in an address: a page of one thing stands for all such.
+var one = regexp.MustCompile(`/([0-9]+|[0-9a-f]{8,}|[0-9a-z]{20,}|[0-9a-f-]{36})(/|$)`)
+
+// pages are the addresses of all pages that can be reached by links, one of each kind.
+func pages(b *browsertest.Browser) []string {
+	var list []string
+	known := map[string]int{}
+	add := func(address string) {
+		path, query, _ := strings.Cut(address, "?")
+		kind := one.ReplaceAllString(one.ReplaceAllString(path, "/#$2"), "/#$2")
+		if i := strings.Index(query, "="); i > 0 {
+			kind += "?" + query[:i]
+		}
+		most := 1
+		if strings.HasPrefix(path, "/tools/") && strings.Contains(path, "_") { // each has a form of its own
+			kind, most = "/tools/#", 6
+		}
+		if known[kind]++; known[kind] <= most {
+			list = append(list, address)
+		}
+	}
+	for _, path := range places {
+		add(path)
+	}
+	for i := 0; i < len(list); i++ {
+		b.Open(list[i])
+		for _, link := range browsertest.Ask[[]string](b, `[...document.querySelectorAll("a[href]:not([download])")].filter(a => a.origin === location.origin).map(a => a.pathname + a.search)`) {
+			if !strings.HasPrefix(link, "/api/") && !strings.HasPrefix(link, "/assets/") && !strings.Contains(link, "download") && !strings.Contains(link, "export") && !strings.Contains(link, "/listening") {
+				add(link)
+			}
+		}
+	}
+	return list
+}
+
+// opens goes to a page, and says whether it is one.
+func opens(t *testing.T, b *browsertest.Browser, path string) bool {
+	t.Helper()
+	b.Open(path)
+	status := browsertest.Ask[int](b, "performance.getEntriesByType('navigation')[0].responseStatus")
+	if status != http.StatusOK || browsertest.Ask[int](b, "document.querySelectorAll('h1').length") == 0 {
+		t.Errorf("%s: status %d: %s", path, status, b.Text("body"))
+		return false
+	}
+	return true
+}
+
+// settled has colours be changed that are about to.
+const settled = `document.getAnimations().filter(a => a instanceof CSSTransition).forEach(a => a.finish())`
+
+// checks is what holds for every page: a function that returns what is wrong.
+const checks = `(lang => {
+  const wrong = [], root = document.documentElement;
+  const name = e => e.tagName.toLowerCase() + (e.id && "#" + e.id) + [...e.classList].map(c => "." + c).join("");
+  if (root.scrollWidth > innerWidth) {
+    const wide = [...document.body.querySelectorAll("*")].filter(e => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".scroll, pre, nav"));
+    wrong.push("wider than the window by " + (root.scrollWidth - innerWidth) + ": " + wide.slice(0, 4).map(name).join(" "));
+  }
+  const seen = e => e.checkVisibility();
+  const titles = [...document.querySelectorAll("h1")].filter(seen);
+  if (titles.length !== 1) wrong.push(titles.length + " first headings");
+  let last = 0;
+  for (const h of [...document.querySelectorAll("h1, h2, h3, h4")].filter(seen)) {
+    const level = +h.tagName[1];
+    if (level > last + 1) wrong.push("heading " + level + " after " + last + ": " + h.innerText);
+    last = level;
+  }
+  if (root.lang !== lang) wrong.push("in the language " + root.lang);
+  if (!document.title.includes(" · Patchbay")) wrong.push("the title is " + document.title);
+  const foreign = lang === "en" ? /\p{Script=Han}+/u : /\b[a-z]+ [a-z]+ [a-z]+\b/;
+  for (const e of [...document.querySelectorAll("h1, h2, h3, button, label, legend, summary, th, nav a, .tabs a, .note, .empty, .light")].filter(seen)) {
+    if (e.closest("[lang]") !== root || e.querySelector("select, textarea") || e.closest("code, pre, [translate=no]")) continue;
+    if (e.tagName === "H1" && location.pathname.startsWith("/tools/")) continue; // as its provider calls it
+    const text = e.cloneNode(true);
+    text.querySelectorAll("code, pre, [lang]").forEach(x => x.remove());
+    const found = text.textContent.match(foreign);
+    if (found) wrong.push("in another language: " + name(e) + " " + found[0]);
+  }
+  for (const e of document.querySelectorAll("[aria-labelledby], [aria-describedby], label[for]")) {
+    for (const id of [e.getAttribute("aria-labelledby"), e.getAttribute("aria-describedby"), e.getAttribute("for")].filter(Boolean).join(" ").split(" ")) {
+      if (!document.getElementById(id)) wrong.push(name(e) + " speaks of #" + id + ", which is not there");
+    }
+  }
+  const ids = [...document.querySelectorAll("[id]")].map(e => e.id);
+  for (const id of new Set(ids.filter((id, i) => ids.indexOf(id) !== i))) wrong.push("twice there: #" + id);
+  return wrong;
+})`
+
+// small are things to be touched that are smaller than a finger, on a phone.
+const small = `[...document.querySelectorAll("main button, main a.button, main select, main input:not([type=hidden], [type=checkbox], [type=radio], [type=file], .unseen)")]
+  .filter(e => e.checkVisibility() && !e.closest("[hidden]") && e.getBoundingClientRect().height < 43.5)
+  .map(e => e.tagName.toLowerCase() + "." + e.className + " " + (e.innerText || e.name).slice(0, 30) + " " + Math.round(e.getBoundingClientRect().height))`
+
+// axeCore is the source of the accessibility checks. The test is skipped without,
+// unless CI=true.
+func axeCore(t testing.TB) string {
+	t.Helper()
+	source, err := os.ReadFile(filepath.Join("..", "peers", "axe", "node_modules", "axe-core", "axe.min.js"))
+	if err != nil && os.Getenv("CI") == "true" {
+		t.Fatal(err)
+	} else if err != nil {
+		t.Skip("run `npm ci` in test/peers/axe to test accessibility")
+	}
+	return string(source)
+}
+
+// finding is what axe-core has found.
+type finding struct {
+	ID, Impact, Help string
+	Nodes            []string
+}
+
+// runAxe returns its findings.
+const runAxe = `axe.run(document, {resultTypes: ["violations"], preload: false}).then(r => r.violations.map(v => ({id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.slice(0, 3).map(n => n.html.slice(0, 200) + " — " + (n.any[0] || n.all[0] || n.none[0] || {}).message)})))`
+
+// Every page is right in every look: it fits, it is in one language, it asks nobody
+// else, its console is quiet, and axe-core finds nothing serious.
+func TestEveryPage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("opens every page twice")
+	}
+	axe := axeCore(t)
+	h := furnished(t)
+	b := h.hers(phone)
+	list := pages(b)
+	t.Logf("%d pages: %s", len(list), strings.Join(list, " "))
+	milder := map[string]int{}
+	for _, lang := range []string{"en", "zh"} {
+		b.Cookie("patchbay-lang", lang)
+		for _, path := range list {
+			if !opens(t, b, path) {
+				continue
+			}
+			loaded := false
+			for _, l := range []look{{390, lang, false}, {390, lang, true}, {1280, lang, true}, {1280, lang, false}} {
+				b.Width(l.width)
+				b.Dark(l.dark)
+				b.Script(settled)
+				tag, _ := json.Marshal(l.in("zh-CN", "en"))
+				for _, wrong := range browsertest.Ask[[]string](b, checks+"("+string(tag)+")") {
+					t.Errorf("%s %s: %s", l, path, wrong)
+				}
+				if l.width == 390 && !l.dark {
+					for _, what := range browsertest.Ask[[]string](b, small) {
+						t.Errorf("%s %s: smaller than a finger: %s", l, path, what)
+					}
+				}
+				// Contrast differs by ground, and what is there by width.
+				if l == phone || l == laptopDark {
+					if !loaded {
+						b.Script(axe)
+						loaded = true
+					}
+					for _, f := range browsertest.Ask[[]finding](b, runAxe) {
+						if f.Impact == "serious" || f.Impact == "critical" {
+							t.Errorf("%s %s: %s (%s):\n%s", l, path, f.Help, f.ID, strings.Join(f.Nodes, "\n"))
+						} else {
+							milder[fmt.Sprintf("%s (%s, %s)", f.Help, f.ID, f.Impact)]++
+						}
+					}
+				}
+			}
+		}
+	}
+	for what, times := range milder {
+		t.Logf("milder: %s, %d times", what, times)
+	}
+}
+
+// stops has a page note where the focus goes, and says how many places there are.
+const stops = `(() => {
+  const can = "a[href], button, input:not([type=hidden]), select, textarea, summary, audio[controls], video[controls], [tabindex]:not([tabindex='-1'])";
+  const all = [...document.querySelectorAll(can)].filter(e => !e.disabled && e.tabIndex >= 0 && !e.closest("[inert]") && e.checkVisibility({visibilityProperty: true})
+    && (e.type !== "radio" || e.checked || ![...document.getElementsByName(e.name)].some(o => o.checked) && document.getElementsByName(e.name)[0] === e));
+  const name = e => (e.tagName.toLowerCase() + (e.id && "#" + e.id) + " " + (e.name || e.getAttribute("href") || e.innerText || "")).trim().slice(0, 60);
+  window.walk = {order: [], hidden: []};
+  document.addEventListener("focusin", e => {
+    walk.order.push(all.indexOf(e.target));
+    const style = getComputedStyle(e.target);
+    const shown = [e.target, ...(e.target.labels ?? [])].some(x => { const s = getComputedStyle(x); return s.outlineStyle !== "none" && parseFloat(s.outlineWidth) > 0 || s.boxShadow !== "none"; });
+    const box = e.target.getBoundingClientRect();
+    if (!shown) walk.hidden.push(name(e.target) + " has no ring");
+    else if (box.width === 0 || box.bottom < 0 || box.right < 0) walk.hidden.push(name(e.target) + " is not on the page");
+  });
+  walk.over = () => (walk.left ||= document.activeElement === document.body || walk.order.length > 1 && walk.order.at(-1) === 0) && !walk.missed().length;
+  walk.missed = () => all.filter((e, i) => e.isConnected && !walk.order.includes(i)).map(name);
+  return all.length;
+})()`
+
+// Whoever has no mouse gets everywhere: every control is reached by Tab, shows that it
+// has the focus, and lets it go again; the first stop skips the menu.
+func TestKeyboardAlone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("tabs through every page")
+	}
+	h := furnished(t)
+	b := h.hers(laptop)
+	for _, path := range pages(b) {
+		if !opens(t, b, path) {
+			continue
+		}
+		b.Script("document.activeElement?.blur()")
+		n := browsertest.Ask[int](b, stops)
+		for range 3*n + 40 { // dates and players have stops inside
+			b.Press("\t")
+			if browsertest.Ask[bool](b, "walk.over()") {
+				break
+			}
+		}
+		if missed := browsertest.Ask[[]string](b, "walk.missed()"); len(missed) > 0 {
+			t.Errorf("%s: never reached: %s", path, strings.Join(missed, ", "))
+		}
+		for _, what := range slices.Compact(browsertest.Ask[[]string](b, "walk.hidden")) {
+			t.Errorf("%s: %s", path, what)
+		}
+		if !browsertest.Ask[bool](b, "walk.left") {
+			t.Errorf("%s: the focus does not come out again", path)
+		}
+	}
+	b.Open("/")
+	b.See("h1")
+	b.Press("\t")
+	b.Until("document.activeElement.matches('.skip')")
+	b.Press("\r")
+	b.Until("document.activeElement.id === 'page' || location.hash === '#page'")
+}
