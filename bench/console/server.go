@@ -87,7 +87,7 @@ func (s *server) get(ctx context.Context, page string) (string, error) {
 var (
 	links = regexp.MustCompile(`<a [^>]*href="(/[^"]*)"[^>]*>`)
 	// one is a number or an id in an address: a page of one thing stands for all such.
-	one = regexp.MustCompile(`/([0-9]+|[0-9a-f]{8,}|[0-9a-z]{20,}|[0-9a-f-]{36})(/|$)`)
+	one = regexp.MustCompile(`/([0-9]+|[0-9a-f]{8,}|[0-9a-z]{20,}|[0-9a-f-]{36}|[a-z0-9-]+_[a-zA-Z0-9_.-]+)(/|$)`)
 )
 
 // pages are those that can be reached by links, one of each kind.
@@ -107,7 +107,7 @@ func (s *server) pages(ctx context.Context) []string {
 			path, query, _ := strings.Cut(page, "?")
 			name, _, _ := strings.Cut(query, "=")
 			kind := one.ReplaceAllString(one.ReplaceAllString(path, "/#$2"), "/#$2") + "?" + name
-			if known[kind] || page == "" || strings.Contains(link[0], " download") || strings.HasPrefix(path, "/api/") || strings.Contains(path, "export") {
+			if known[kind] || page == "" || strings.Contains(link[0], " download") || strings.HasPrefix(path, "/api/") || strings.Contains(path, "export") || strings.Contains(path, "/listening") {
 				continue
 			}
 			known[kind] = true

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"patchbay/internal/api"
-	"patchbay/internal/control"
 	"patchbay/internal/board"
+	"patchbay/internal/control"
 )
 
 // withLamp is a desk with a person, a bot, a running server, and a lamp whose

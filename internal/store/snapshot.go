@@ -18,7 +18,7 @@ var ErrNoSnapshot = errors.New("PostgreSQL is backed up with its own means, pg_d
 // Snapshot writes a copy of the SQLite database, as it is at one moment, to a file that
 // does not exist. Whoever reads and writes meanwhile is not held up.
 func (db *DB) Snapshot(ctx context.Context, file string) error {
-	if db.dialect != "sqlite" {
+	if db.path == "" { // it is no file
 		return ErrNoSnapshot
 	}
 	// The file is made here, so that nobody but its owner can read it.

@@ -91,7 +91,7 @@ const checks = `(lang => {
     if (e.closest("[lang]") !== root || e.querySelector("select, textarea") || e.closest("code, pre, [translate=no]")) continue;
     if (e.tagName === "H1" && location.pathname.startsWith("/tools/")) continue; // as its provider calls it
     const text = e.cloneNode(true);
-    text.querySelectorAll("code, pre, [lang]").forEach(x => x.remove());
+    text.querySelectorAll("code, pre, .hint, [lang]").forEach(x => x.remove());
     const found = text.textContent.match(foreign);
     if (found) wrong.push("in another language: " + name(e) + " " + found[0]);
   }

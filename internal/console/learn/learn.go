@@ -3,7 +3,7 @@
 // by package learn of the plugs, for the person who is signed in.
 //
 //	today     what waits
-//	review    a session of reviews; compare marks what was left out
+//	review    a session of reviews, which session carries along; compare marks what was left out
 //	points    lists and searches; editor writes one
 //	decks     decks and tags; rules are the settings of a deck, and of all
 //	files     imports with progress, exports
