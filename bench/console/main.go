@@ -129,7 +129,7 @@ func measure(ctx context.Context, o options, db, url string) error {
 			json.NewEncoder(os.Stdout).Encode(l) //nolint:errcheck // standard output
 			continue
 		}
-		fmt.Fprintf(table, "%s\t%.1f\t%s\t%s\t%s\t%s\t%.0f\t%.0f %%\t\n", l.Page, float64(l.Bytes)/1024, ms(l.P50), ms(l.P99), ms(l.Many50), ms(l.Many99), l.PerSec, 100*float64(l.P99)/float64(budget))
+		fmt.Fprintf(table, "%s\t%.1f\t%s\t%s\t%s\t%s\t%.0f\t%.0f %%\t\n", l.Page[:min(len(l.Page), 40)], float64(l.Bytes)/1024, ms(l.P50), ms(l.P99), ms(l.Many50), ms(l.Many99), l.PerSec, 100*float64(l.P99)/float64(budget))
 	}
 	return table.Flush()
 }

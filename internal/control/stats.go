@@ -67,7 +67,7 @@ func (s *Service) Stats(ctx context.Context, c Caller, in StatsQuery) (Stats, er
 	if err != nil {
 		return Stats{}, err
 	}
-	return Stats{hours, s.samples.of(owner)}, nil
+	return Stats{hours, s.samples.of(owner, time.Now().UTC(), s.Board.Held())}, nil
 }
 
 // hours counts the last day. Hours that are over for a while are counted once.
@@ -177,20 +177,27 @@ func (a *samples) add(at time.Time, connected map[string]int) {
 	a.at, a.each = append(a.at, at), append(a.each, connected)
 }
 
-// of are the samples of one person; those of everybody together for an empty one.
-func (a *samples) of(owner string) []Sample {
+// of are the samples of one person, and how many are connected now; those of everybody
+// together for an empty one.
+func (a *samples) of(owner string, now time.Time, held map[string]int) []Sample {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	out := make([]Sample, len(a.at))
+	out := make([]Sample, len(a.at), len(a.at)+1)
 	for i, connected := range a.each {
-		out[i].At = a.at[i]
-		for of, n := range connected {
-			if owner == "" || of == owner {
-				out[i].Connected += n
-			}
-		}
+		out[i] = sampleOf(owner, a.at[i], connected)
 	}
-	return out
+	return append(out, sampleOf(owner, now, held))
+}
+
+func sampleOf(owner string, at time.Time, connected map[string]int) Sample {
+	if owner != "" {
+		return Sample{At: at, Connected: connected[owner]}
+	}
+	x := Sample{At: at}
+	for _, n := range connected {
+		x.Connected += n
+	}
+	return x
 }
 
 // Count counts connected devices once a minute, until ctx ends.

@@ -160,7 +160,7 @@ type devices struct {
 	from      time.Time
 	line      string // in a space of 1440 minutes, 100 high
 	most, now int
-	since     time.Time // of the first count; zero: there is none yet
+	since     time.Time // of the first count; zero: there is none
 	partial   bool      // the server has not run for a day
 }
 

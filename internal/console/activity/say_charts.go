@@ -20,7 +20,6 @@ var (
 	sayConnected     = talk.Say{Zh: "已连接的设备", En: "Connected devices"}
 	sayConnectedTold = talk.Say{Zh: "现在 %s 台，最多时 %s 台。", En: "%s now, %s at the most."}
 	sayCountedSince  = talk.Say{Zh: "服务器从 %s 开始运行，更早的没有记录：设备数只记在内存里。", En: "The server has run since %s; there is nothing from before, as devices are counted in its memory only."}
-	sayNotCounted    = talk.Say{Zh: "还没有数过，一分钟内就会有。", En: "Not counted yet; it is within a minute."}
 	sayNothingYet    = talk.Say{Zh: "过去 24 小时没有对话。", En: "There were no turns in the last 24 hours."}
 	sayOneHour       = talk.Say{Zh: "%s：%s", En: "%s: %s"}
 	sayAnswered      = talk.Say{Zh: "已回答", En: "Answered"}

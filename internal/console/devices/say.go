@@ -33,6 +33,7 @@ var (
 	sayCode         = talk.Say{Zh: "验证码", En: "Code"}
 	sayCodeTip      = talk.Say{Zh: "六位数字；空格不要紧。", En: "Six digits; spaces do not matter."}
 	sayName         = talk.Say{Zh: "名字", En: "Name"}
+	sayRenameTip    = talk.Say{Zh: "程序和机器人也用这个名字称呼它。", En: "Programs and bots call it by this name too."}
 	sayNameTip      = talk.Say{Zh: "例如“厨房”；留空会取一个。", En: "Such as “kitchen”; if it stays empty, one is made."}
 	sayBot          = talk.Say{Zh: "由谁回答", En: "Who answers"}
 	sayBotTip       = talk.Say{Zh: "对设备说话时回答的机器人，以后可以改。", En: "The bot that answers when somebody talks to it. It can be changed later."}

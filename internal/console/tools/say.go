@@ -21,7 +21,7 @@ var (
 	sayNoTools    = talk.Say{Zh: "还没有工具", En: "No tools yet"}
 	sayNoToolsTip = talk.Say{Zh: "添加一个工具服务器，或连接一个设备。", En: "Add a tool server, or connect a device."}
 	sayOnlyThese  = talk.Say{Zh: "只看这些", En: "These only"}
-	sayOnlyFrom   = talk.Say{Zh: "只看来自 %s 的", En: "Only those from %s"}
+	sayOnlyFrom   = talk.Say{Zh: "只看这些：%s", En: "These only: %s"}
 
 	sayLearn      = talk.Say{Zh: "学习", En: "Learn"}
 	sayBots       = talk.Say{Zh: "机器人", En: "Bots"}
