@@ -6,13 +6,16 @@ import (
 	"crypto/x509"
 	"errors"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"patchbay/internal/app"
 	"patchbay/internal/seal"
+	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
 
@@ -172,6 +175,42 @@ func (d *doctor) people(ctx context.Context, b *app.Base) {
 		d.warn(sayCheckPeople, sayNothingYet.In(d.sh.lang), sayBegin, d.again)
 	default:
 		d.ok(sayCheckPeople, sayPeople, len(people))
+		d.console(people)
+	}
+}
+
+var (
+	sayCheckConsole = talk.Say{Zh: "网页", En: "console"}
+	sayNobodySigns  = talk.Say{Zh: "没有人能登录：账户都没有密码", En: "nobody can sign in: no account has a password"}
+	saySignsIn      = talk.Say{Zh: "%d 人可以在 %s 登录", En: "%d can sign in at %s"}
+	sayClear        = talk.Say{Zh: "密码会不加密地传到 %s", En: "passwords travel to %s in the clear"}
+	adviceClear     = talk.Say{
+		Zh: "设置 tls.cert 和 tls.key，或在前面放一个用 https 的代理并设置 public_url。",
+		En: "Set tls.cert and tls.key, or put a proxy that speaks https in front and set public_url.",
+	}
+)
+
+// console checks that people can sign in to the web pages, and that nobody on the way
+// reads their passwords.
+func (d *doctor) console(people []store.Person) {
+	with := 0
+	for _, p := range people {
+		if p.Password != "" {
+			with++
+		}
+	}
+	c := d.settings
+	address := outsideURL(c)
+	host, _, err := net.SplitHostPort(c.Listen)
+	ip := net.ParseIP(host)
+	here := err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+	switch {
+	case with == 0:
+		d.ok(sayCheckConsole, sayNobodySigns)
+	case !strings.HasPrefix(address, "https:") && c.TLS.Cert == "" && (!here || c.PublicURL != ""):
+		d.warn(sayCheckConsole, sayClear.In(d.sh.lang, address), adviceClear)
+	default:
+		d.ok(sayCheckConsole, saySignsIn, with, address)
 	}
 }
 

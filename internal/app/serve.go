@@ -219,7 +219,8 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	}
 
 	pages := console.New(console.Options{
-		Accounts: base.Accounts, Control: people, Guard: guard, Address: addresses.Of, Lang: talk.Lang(c.Lang), Version: o.Version, Logger: log,
+		Registerer: registry,
+		Accounts:   base.Accounts, Control: people, Guard: guard, Address: addresses.Of, Lang: talk.Lang(c.Lang), Version: o.Version, Logger: log,
 		Learn: points, LearnFile: int64(c.Learn.ImportSize),
 	})
 

@@ -19,6 +19,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"patchbay/internal/account"
 	"patchbay/internal/console/activity"
 	"patchbay/internal/console/bots"
@@ -45,6 +47,8 @@ type Options struct {
 	Lang     talk.Lang // of whoever has not said which
 	Version  string
 	Logger   *slog.Logger // nil discards
+	// Registerer takes the metrics; nil: there are none.
+	Registerer prometheus.Registerer
 	// Learn keeps what people want to remember; nil: there are no pages about it.
 	Learn *learning.Service
 	// LearnFile is how large a file with knowledge points may be, in bytes.
@@ -58,6 +62,7 @@ type Server struct {
 	routes  []page.Route
 	handler http.Handler
 	hashing chan struct{} // holds who checks a password, each of which takes 64 MiB
+	signIns *prometheus.CounterVec
 }
 
 // hashingMost bounds how many passwords are checked at a time.
@@ -71,6 +76,13 @@ func New(o Options) *Server {
 	s := &Server{Options: o, hashing: make(chan struct{}, hashingMost)}
 	s.house = &page.House{
 		Accounts: o.Accounts, Control: o.Control, Address: o.Address, Lang: o.Lang, Version: o.Version, Logger: o.Logger,
+	}
+	s.signIns = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_signins_total", Help: "Passwords and setup codes that browsers showed."}, []string{"outcome"})
+	if o.Registerer != nil {
+		o.Registerer.MustRegister(s.signIns, prometheus.NewGaugeFunc(
+			prometheus.GaugeOpts{Name: "patchbay_console_live_pages", Help: "Pages of the console that are kept up to date."},
+			func() float64 { return float64(s.house.Live()) },
+		))
 	}
 	s.routes = slices.Concat(
 		bots.Routes(),

@@ -56,6 +56,7 @@ func (s *Server) setUp(v *page.Visit) {
 	case err != nil:
 		again(http.StatusUnprocessableEntity, control.Said(control.Invalid, err).In(v.Lang))
 	default:
+		s.signIns.WithLabelValues("good").Inc()
 		s.Logger.InfoContext(v.Context(), "the installation was set up", "person", p.Name, "address", s.Address(v.Request))
 		s.enter(v, p, "/")
 	}
@@ -98,6 +99,7 @@ func (s *Server) signIn(v *page.Visit) {
 				s.Logger.WarnContext(v.Context(), "a sign-in that was replaced did not end", "error", err)
 			}
 		}
+		s.signIns.WithLabelValues("good").Inc()
 		s.Logger.InfoContext(v.Context(), "signed in", "person", p.Name, "address", s.Address(v.Request))
 		v.Admit(token)
 		v.To(f.Next)
@@ -149,6 +151,7 @@ func (s *Server) blocked(v *page.Visit, again func(int, string)) bool {
 
 // refused notes a wrong password or code.
 func (s *Server) refused(v *page.Visit, door string) {
+	s.signIns.WithLabelValues("refused").Inc()
 	s.Guard.Refuse(s.Address(v.Request))
 	s.Logger.WarnContext(v.Context(), "a password was refused", "door", door, "address", s.Address(v.Request))
 }

@@ -53,6 +53,17 @@ func (l *lives) done(person string) {
 	}
 }
 
+// Live is how many pages are kept up to date.
+func (h *House) Live() int {
+	h.lives.mu.Lock()
+	defer h.lives.mu.Unlock()
+	n := 0
+	for _, of := range h.lives.of {
+		n += of
+	}
+	return n
+}
+
 // ended is closed when the server stops.
 func (l *lives) ended() chan struct{} {
 	l.mu.Lock()
