@@ -66,7 +66,7 @@ func TestSimulateManyNodes(t *testing.T) {
 	d.serve()
 	var f nodeFigures
 	for range 2 { // the second time with tokens of their own
-		d.json(&f, "simulate", "node", "--count", "20", "--ramp", "1000/s", "--for", "2s", "--tools")
+		d.json(&f, "simulate", "node", "--count", "20", "--ramp", "1000/s", "--for", "5s", "--tools")
 		if f.Nodes != 20 || f.Connected != 20 || f.Lost != 0 || f.Seconds <= 0 || f.Error != "" {
 			t.Errorf("they are %+v", f)
 		}

@@ -86,7 +86,7 @@ func (s *Service) AddPerson(ctx context.Context, name, role, lang, password stri
 	}
 	p := store.Person{ID: newID(), Name: name, Role: role, Lang: lang, Password: hash, Created: s.now()}
 	if err := s.db.People.Add(ctx, p); errors.Is(err, store.ErrExists) {
-		return store.Person{}, fmt.Errorf("%w: %s", ErrPersonName, name)
+		return store.Person{}, fmt.Errorf("%w: %q already has an account", ErrPersonName, name)
 	} else if err != nil {
 		return store.Person{}, err
 	}

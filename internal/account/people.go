@@ -16,7 +16,7 @@ var (
 	// ErrLastAdmin says that somebody has to run the installation.
 	ErrLastAdmin = errors.New("somebody has to run this installation, and there would be nobody")
 	// ErrPersonName is a name that somebody else has.
-	ErrPersonName = errors.New("there is a person of this name already")
+	ErrPersonName = errors.New("the name is taken")
 	// ErrZone is a time zone that nobody knows.
 	ErrZone = errors.New("there is no such time zone; they are called Europe/Berlin or Asia/Shanghai")
 )

@@ -24,7 +24,7 @@ import (
 
 // patience is how long a page may take to show what is waited for. It is long because
 // machines that run tests are busy.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // Browser is one window of Chromium, with cookies of its own. When the test ends, it
 // complains about what the console of the pages said, and about requests to any other

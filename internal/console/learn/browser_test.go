@@ -80,7 +80,7 @@ func TestImportInBrowser(t *testing.T) {
 	b := open(t, r)
 	var text strings.Builder
 	text.WriteString("question,answer\n")
-	for i := range 6000 {
+	for i := range 2000 {
 		fmt.Fprintf(&text, "Question %d about something?,Answer %d\n", i, i)
 	}
 	name := filepath.Join(t.TempDir(), "many.csv")
@@ -92,7 +92,7 @@ func TestImportInBrowser(t *testing.T) {
 	// All shares that are shown are noted.
 	b.Script(`window.shares = new Set(); new MutationObserver(() => { const p = document.querySelector("#imported progress"); if (p) shares.add(p.value); }).observe(document.querySelector("#imported"), {childList: true, subtree: true})`)
 	b.Click("form[action='/learn/import'] button")
-	b.Reads("#imported", "Imported: 6000 added")
+	b.Reads("#imported", "Imported: 2000 added")
 	if n := browsertest.Ask[int](b, "shares.size"); n < 1 {
 		t.Error("nothing was told of the way")
 	}

@@ -113,6 +113,24 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// Tools are in the order of where they come from, also where their names are not.
+func TestOrder(t *testing.T) {
+	r := newRig(t)
+	for i, title := range []string{"B", "A", "A"} { // all in one list of names
+		id := fmt.Sprintf("board:%d", i+1)
+		plug(t, r, board.Outlet{ID: id, Owner: r.Person.ID, Kind: "xiaozhi", Title: title}, tool.Tool{Name: fmt.Sprintf("x%d", i)}, tool.Tool{Name: fmt.Sprintf("y%d", i)})
+	}
+	p := r.As(r.Person).Get("/tools")
+	at := -1
+	for _, name := range []string{"x1", "y1", "x2", "y2", "lamp_reset", "lamp_set", "x0", "y0"} {
+		next := strings.Index(p.Text, ">"+name+"<")
+		if next <= at {
+			t.Errorf("%s is in the wrong place", name)
+		}
+		at = next
+	}
+}
+
 func TestDecide(t *testing.T) {
 	r := newRig(t)
 	r.Key(t, account.NewKey{Name: "laptop", Scopes: []string{account.ScopeMCP}})
