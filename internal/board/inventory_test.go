@@ -53,6 +53,20 @@ func TestInventory(t *testing.T) {
 			t.Errorf("with rules %q there is %q, want %q", c.rules, got, c.want)
 		}
 	}
+	// The list is kept only as long as it is right.
+	plug(t, r.Board, board.Outlet{ID: "5", Slug: "a", Kind: "k", Owner: r.Person.ID}, says, tool.Tool{Name: "new"})
+	if list, err := r.Board.Inventory(r.Person.ID, ""); err != nil || len(list) != 6 || list[0].Name != "a_new" {
+		t.Errorf("after something was plugged in there is %v, %v", list, err)
+	}
+	if err := r.Store.ToolRules.Set(t.Context(), store.ToolRule{Owner: r.Person.ID, Tool: "a_*", Rule: board.RuleDeny, Created: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Board.RefreshTools(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := r.Board.Inventory(r.Person.ID, ""); err != nil || list[0].State != "denied" {
+		t.Errorf("after the owner has denied it there is %v, %v", list, err)
+	}
 	for _, c := range []struct{ outlet, rules, want string }{
 		{"1", "", "burn dangerous, off denied, on allowed, reset_all allowed"},
 		{"1", `{"deny":["lamp_on"],"dangerous":["lamp_b*"]}`, "burn allowed, off denied, on denied, reset_all allowed"},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
@@ -142,25 +143,40 @@ type Listing struct {
 
 // Inventory lists all that is offered to a person, by name, with what the
 // person's decisions and a caller's rules (as kept) say about it. It is for
-// people who look at their tools; callers have their [Board.View].
+// people who look at their tools; callers have their [Board.View]. Nobody may change
+// the list: it is kept, as views are, until what the person sees changes.
 func (b *Board) Inventory(person, rules string) ([]Listing, error) {
-	r, err := ParseRules(rules)
+	s := b.catalog.snapshot(person)
+	v, err := s.viewing(rules)
 	if err != nil {
 		return nil, err
 	}
-	s := b.catalog.snapshot(person)
-	var out []Listing
+	return v.inventory(s), nil
+}
+
+// inventory is what [Board.Inventory] lists.
+func (s *snapshot) inventory(r *Rules) []Listing {
+	all := 0
+	for _, o := range s.offers {
+		all += len(o.tools)
+	}
+	out := make([]Listing, 0, all)
 	for _, o := range s.offers {
 		for i := range o.tools {
 			t := &o.tools[i]
-			out = append(out, Listing{t, judge(t, s.rules, &r).String()})
+			out = append(out, Listing{t, judge(t, s.rules, r).String()})
 		}
 	}
-	// Of twins the view has the one that is allowed first.
-	slices.SortStableFunc(out, func(a, b Listing) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.State, b.State))
+	// Of twins the view has the one that is allowed first, and otherwise that of the
+	// first outlet. One outlet has no two of a name, so that this is the whole order: a
+	// stable sort of thousands would take twice as long.
+	slices.SortFunc(out, func(a, b Listing) int {
+		if c := strings.Compare(a.Name, b.Name); c != 0 {
+			return c
+		}
+		return cmp.Or(strings.Compare(a.State, b.State), strings.Compare(a.of.ID, b.of.ID))
 	})
-	return slices.CompactFunc(out, func(a, b Listing) bool { return a.Name == b.Name }), nil
+	return slices.Clip(slices.CompactFunc(out, func(a, b Listing) bool { return a.Name == b.Name }))
 }
 
 // Judge says what a person's decisions and each of some callers' rules (as kept) say

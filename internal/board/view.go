@@ -35,7 +35,7 @@ const (
 type snapshot struct {
 	offers []*offer // by outlet id
 	rules  ownerRules
-	views  sync.Map // rules (as kept) → *View
+	views  sync.Map // rules (as kept) → *viewing
 	kept   atomic.Int64
 }
 
@@ -86,8 +86,17 @@ func (b *Board) Outlets(person string) []Outlet {
 // View returns what a person's caller with some rules (as kept) may use now.
 func (b *Board) View(person, rules string) (*View, error) {
 	s := b.catalog.snapshot(person)
+	v, err := s.viewing(rules)
+	if err != nil {
+		return nil, err
+	}
+	return v.get(s), nil
+}
+
+// viewing is where the view of callers with some rules (as kept) is kept.
+func (s *snapshot) viewing(rules string) (*viewing, error) {
 	if v, ok := s.views.Load(rules); ok {
-		return v.(*viewing).get(s), nil
+		return v.(*viewing), nil
 	}
 	if s.kept.Load() >= viewsMost {
 		s.views.Clear()
@@ -101,19 +110,27 @@ func (b *Board) View(person, rules string) (*View, error) {
 	if !known {
 		s.kept.Add(1)
 	}
-	return v.(*viewing).get(s), nil
+	return v.(*viewing), nil
 }
 
-// viewing is a view that is made once, however many ask for it at the same time.
+// viewing is a view that is made once, however many ask for it at the same time, and so
+// is the list of all that its person is offered.
 type viewing struct {
-	rules Rules
-	once  sync.Once
-	view  *View
+	rules  Rules
+	once   sync.Once
+	view   *View
+	listed sync.Once
+	list   []Listing
 }
 
 func (v *viewing) get(s *snapshot) *View {
 	v.once.Do(func() { v.view = s.view(&v.rules) })
 	return v.view
+}
+
+func (v *viewing) inventory(s *snapshot) []Listing {
+	v.listed.Do(func() { v.list = s.inventory(&v.rules) })
+	return v.list
 }
 
 var printSeed = maphash.MakeSeed()

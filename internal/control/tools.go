@@ -170,31 +170,48 @@ func (s *Service) BrowseTools(ctx context.Context, c Caller, f ToolFilter) (p To
 	if err != nil {
 		return p, err
 	}
+	// Sorted by name, the tools of one place mostly lie together: runs are put in order,
+	// and not each of thousands of tools.
+	type run struct {
+		title, id string
+		from, to  int
+	}
+	var runs []run
 	p.All = len(list)
-	fit := list[:0]
-	for _, l := range list {
+	for i := range list {
+		l := &list[i]
 		switch l.State {
 		case ToolDangerous, ToolPersonal:
 			p.Waiting++
 		case ToolDenied:
 			p.Denied++
 		}
-		if f.fits(&l) {
-			fit = append(fit, l)
+		if !f.fits(l) {
+			continue
 		}
+		p.Matching++
+		at := l.Outlet()
+		if last := len(runs) - 1; last >= 0 && runs[last].to == i && runs[last].id == at.ID {
+			runs[last].to++
+			continue
+		}
+		runs = append(runs, run{at.Title, at.ID, i, i + 1})
 	}
-	p.Matching = len(fit)
-	slices.SortStableFunc(fit, func(a, b board.Listing) int { // they are sorted by name
-		x, y := a.Outlet(), b.Outlet()
-		return cmp.Or(cmp.Compare(x.Title, y.Title), cmp.Compare(x.ID, y.ID))
+	slices.SortFunc(runs, func(a, b run) int {
+		return cmp.Or(strings.Compare(a.title, b.title), strings.Compare(a.id, b.id), a.from-b.from)
 	})
-	from := min(max(f.After, 0), len(fit))
-	to := min(from+f.Limit, len(fit))
-	if to < len(fit) {
+	from := min(max(f.After, 0), p.Matching)
+	to := min(from+f.Limit, p.Matching)
+	if to < p.Matching {
 		p.Next = to
 	}
-	for _, l := range fit[from:to] {
-		p.Tools = append(p.Tools, ToolRow(l, store.Person{ID: c.Person}, false))
+	at := 0 // how many tools come before the run
+	for _, r := range runs {
+		first, end := r.from+max(from-at, 0), r.from+min(to-at, r.to-r.from)
+		for i := first; i < end; i++ {
+			p.Tools = append(p.Tools, ToolRow(list[i], store.Person{ID: c.Person}, false))
+		}
+		at += r.to - r.from
 	}
 	return p, nil
 }

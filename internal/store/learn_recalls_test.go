@@ -85,3 +85,58 @@ func TestLearnFewPoints(t *testing.T) {
 		}
 	})
 }
+
+// Points of a tag wait in the order of the whole queue, whether more of them have the tag
+// than wait, or fewer.
+func TestLearnQueuedByTag(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db := seeded(t, o)
+		var points []store.NewPoint
+		for i := range 60 {
+			p := newPoint(fmt.Sprintf("%02d", i), "why?", "why")
+			p.Point.Tags = []string{"all"}
+			if i%4 == 0 {
+				p.Point.Tags = append(p.Point.Tags, "some")
+			}
+			switch c := &p.Point.Card; i % 3 {
+			case 0:
+				c.Due = 100
+			case 1:
+				c.Phase, c.Due = store.Review, store.Day(90+i%20)
+			case 2:
+				c.Phase, c.Due, c.DueAt = store.Learning, 100, now.Add(-time.Duration(i)*time.Minute)
+			}
+			points = append(points, p)
+		}
+		must(t, db.Learn.Add(ctx, "p1", points))
+		for _, queue := range []store.Queue{store.QueueSteps, store.QueueDay, store.QueueNew} {
+			ids := func(f store.QueueFilter, has string) (out []string) {
+				f.Queue, f.Today, f.Now = queue, 100, now
+				for after := (store.QueueKey{}); ; {
+					list, err := db.Learn.Queued(ctx, "p1", f, after, 3)
+					must(t, err)
+					if len(list) == 0 {
+						return out
+					}
+					for _, p := range list {
+						if slices.Contains(p.Tags, has) {
+							out = append(out, p.ID)
+						}
+					}
+					after = store.KeyOf(&list[len(list)-1])
+				}
+			}
+			for _, tag := range []string{"all", "some"} {
+				want := ids(store.QueueFilter{}, tag)
+				for _, deck := range []*string{nil, new(string)} {
+					if got := ids(store.QueueFilter{Tag: tag, Deck: deck}, tag); len(want) == 0 || !slices.Equal(got, want) {
+						t.Errorf("in queue %d with tag %s there are %v, want %v", queue, tag, got, want)
+					}
+				}
+			}
+			if got := ids(store.QueueFilter{Tag: "none"}, "all"); len(got) != 0 {
+				t.Errorf("nobody has that tag: %v", got)
+			}
+		}
+	})
+}
