@@ -139,9 +139,11 @@ func TestDoctorOnAgentsOfAServer(t *testing.T) {
 		t.Errorf("the numbers are\n%s", got)
 	}
 
-	// Another address, at which nobody lets it in.
+	// Another address, at which nobody lets it in. The gateway asks the server to come
+	// back in an hour, so that until then only the doctor does.
 	mu.Lock()
 	refuse = wire.PairingRequired(wire.PairScopes, "r-2", "d", wire.RoleOperator, true)
+	refuse.RetryAfter = time.Hour
 	mu.Unlock()
 	d.ok("bot", "set", "claw", "url="+g.URL+"/other")
 	if o := d.do("", "ask", "claw", "again"); o.code != exitFailed {

@@ -144,8 +144,15 @@ func (l *Link) run(ctx context.Context) {
 		}
 		told = t.Problem
 		l.opt.log().Log(ctx, level, "openclaw: there is no connection to the gateway", "problem", t.Problem, "error", t.Error())
-		d := wait(t, l.impatient(pause))
-		l.set(func() { l.failed(t, d) })
+		var d time.Duration
+		l.set(func() {
+			d = wait(t, l.impatient(pause))
+			l.failed(t, d)
+			select {
+			case <-l.poke: // by somebody whom this attempt has answered
+			default:
+			}
+		})
 		l.rest(ctx, d, max(t.RetryAfter, wire.RetryFirst))
 		pause = min(2*pause, wire.RetryLast)
 	}
@@ -155,10 +162,8 @@ func (l *Link) run(ctx context.Context) {
 	})
 }
 
-// impatient is a pause, shortened if somebody waits.
+// impatient is a pause, shortened if somebody waits. With mu held.
 func (l *Link) impatient(pause time.Duration) time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.waiting > 0 {
 		return min(pause, waitingPause)
 	}
