@@ -106,12 +106,12 @@ func (s *Service) Member(ctx context.Context, c Caller, in PersonRef) (Person, e
 	if err != nil {
 		return Person{}, aboutPerson(err)
 	}
-	bots, err := s.Board.Store.Bots.ByOwner(ctx, p.ID)
+	bots, err := s.Board.Store.Bots.Count(ctx, p.ID)
 	if err != nil {
 		return Person{}, err
 	}
-	devices, err := s.Board.Store.Devices.ByOwner(ctx, p.ID)
-	return Person{Person: p, HasPassword: p.Password != "", Bots: len(bots), Devices: len(devices)}, err
+	devices, err := s.Board.Store.Devices.Count(ctx, p.ID)
+	return Person{Person: p, HasPassword: p.Password != "", Bots: bots, Devices: devices}, err
 }
 
 // NewPerson is an account to be opened.

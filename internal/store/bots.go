@@ -112,4 +112,9 @@ func (t Bots) After(ctx context.Context, owner string, number int64, limit int) 
 	return all(ctx, t.db, readBot, `SELECT `+botColumns+` FROM bots WHERE ($1 = '' OR owner = $1) AND number > $2 ORDER BY number LIMIT $3`, owner, number, limit)
 }
 
+// Count says how many bots an owner has.
+func (t Bots) Count(ctx context.Context, owner string) (int, error) {
+	return one(ctx, t.db, func(s scanner) (n int, err error) { return n, s.Scan(&n) }, `SELECT COUNT(*) FROM bots WHERE owner = $1`, owner)
+}
+
 func nullString(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }

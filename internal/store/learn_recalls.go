@@ -15,7 +15,7 @@ type DayRecalls struct {
 }
 
 // recallsMost bounds how many entries of the log are counted: somebody waits for a page.
-const recallsMost = 4000
+const recallsMost = 10_000
 
 // Recalls counts a person's recalls from a day on, by day. Of who has very many, only
 // the days that the last entries of the log are of are counted. What was taken back

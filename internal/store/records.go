@@ -94,9 +94,9 @@ func (t Calls) Find(ctx context.Context, f CallFilter, limit int) ([]Call, error
 	w.and(f.Person != "", "person = ?", f.Person)
 	w.and(f.Tool != "" && !strings.Contains(f.Tool, "*"), "tool = ?", f.Tool)
 	w.and(strings.Contains(f.Tool, "*"), `tool LIKE ? ESCAPE '\'`, like(f.Tool))
-	w.and(f.Key != "", "key = ?", f.Key)
-	w.and(f.Bot != 0, "bot = ?", f.Bot)
-	w.and(f.Outcome != "" && f.Outcome != "done", "outcome <> 'done'") // as an index has it
+	w.and(f.Key != "", "key = ? AND key <> ''", f.Key)                 // as an index has it
+	w.and(f.Bot != 0, "bot = ? AND bot <> 0", f.Bot)                   // and this
+	w.and(f.Outcome != "" && f.Outcome != "done", "outcome <> 'done'") // and this
 	w.and(f.Outcome == Wrong, "outcome <> 'asked'")
 	w.and(f.Outcome != "" && f.Outcome != Wrong, "outcome = ?", f.Outcome)
 	w.between(f.From, f.Until, f.After, "id")
