@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Act is something that somebody who runs the installation did.
+// Act is something that somebody did to the installation, or to what is theirs in it.
 type Act struct {
 	ID     string    `json:"id"` // later ones are greater
 	At     time.Time `json:"at"`
@@ -15,7 +15,7 @@ type Act struct {
 	About  string    `json:"about,omitempty"` // whom or what
 }
 
-// Acts is the table of what those did who run the installation.
+// Acts is the journal of the installation.
 type Acts struct{ db *DB }
 
 // Add keeps an act.

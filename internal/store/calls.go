@@ -42,7 +42,8 @@ const (
 	callsAtOnce = 32
 )
 
-// Add writes calls. They are on the disk when it returns.
+// Add writes calls. They are on the disk when it returns, but for those of people who
+// were removed meanwhile, which are left out.
 func (t Calls) Add(ctx context.Context, calls []Call) error {
 	single, err := t.db.preparedInsert(ctx, "calls", callColumns, 1)
 	if err != nil {
@@ -53,12 +54,37 @@ func (t Calls) Add(ctx context.Context, calls []Call) error {
 		return err
 	}
 	return t.db.tx(ctx, func(tx *sql.Tx) error {
+		calls, err := t.ofTheLiving(ctx, tx, calls)
+		if err != nil {
+			return err
+		}
 		whole := len(calls) - len(calls)%callsAtOnce
 		if err := insertCalls(ctx, tx, several, callsAtOnce, calls[:whole]); err != nil {
 			return err
 		}
 		return insertCalls(ctx, tx, single, 1, calls[whole:])
 	})
+}
+
+// ofTheLiving are calls without those of people who have no account any more.
+func (t Calls) ofTheLiving(ctx context.Context, tx *sql.Tx, calls []Call) ([]Call, error) {
+	known := map[string]bool{}
+	for i := range calls {
+		person := calls[i].Person
+		if _, asked := known[person]; asked {
+			continue
+		}
+		lives, err := t.db.lives(ctx, tx, person)
+		if err != nil {
+			return nil, err
+		}
+		known[person] = lives
+	}
+	gone := func(c Call) bool { return !known[c.Person] }
+	if !slices.ContainsFunc(calls, gone) {
+		return calls, nil
+	}
+	return slices.DeleteFunc(slices.Clone(calls), gone), nil
 }
 
 // insertCalls inserts calls with a statement that takes some at a time.

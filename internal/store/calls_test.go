@@ -13,6 +13,7 @@ import (
 func TestCalls(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := storetest.Open(t, o)
+		must(t, db.People.Add(ctx, store.Person{ID: "p", Name: "ada", Created: time.Now()}))
 		at := time.Now().Truncate(time.Millisecond).UTC()
 		var all []store.Call
 		for i := range 100 {

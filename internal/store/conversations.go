@@ -39,6 +39,11 @@ func (t Conversations) Last(ctx context.Context, bot int64, person, conversation
 	) newest ORDER BY at, turn`, bot, person, conversation, n)
 }
 
+// ByTurn finds the exchange of one turn.
+func (t Conversations) ByTurn(ctx context.Context, turn string) (Exchange, error) {
+	return one(ctx, t.db, readExchange, `SELECT `+exchangeColumns+` FROM exchanges WHERE turn = $1`, turn)
+}
+
 // Latest names the conversation that a person had with a bot last; [ErrNotFound] says
 // that there was none.
 func (t Conversations) Latest(ctx context.Context, bot int64, person string) (string, error) {

@@ -232,7 +232,7 @@ func (t Peers) SetSurface(ctx context.Context, id string, caps, commands []strin
 		switch {
 		case err != nil:
 			return err
-		case p.SurfaceAt.IsZero() || !within(caps, p.Caps) || !within(commands, p.Commands):
+		case !p.allows(caps, commands):
 			return ErrWider
 		}
 		withdrawn, err = withdraw(ctx, tx, id)
@@ -246,6 +246,11 @@ func (t Peers) SetSurface(ctx context.Context, id string, caps, commands []strin
 		return countPeers(ctx, tx)
 	})
 	return withdrawn, err
+}
+
+// allows says whether a surface is no more than what was approved.
+func (p Peer) allows(caps, commands []string) bool {
+	return !p.SurfaceAt.IsZero() && within(caps, p.Caps) && within(commands, p.Commands)
 }
 
 // declares says whether a surface is the approved one, and nothing waits.

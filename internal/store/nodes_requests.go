@@ -106,8 +106,16 @@ func (r PeerRequest) waits(now time.Time) bool {
 //
 // [ErrOccupied] says that the program is paired with somebody else, [ErrTooLarge] that
 // it says more than [MaxPeerAsk] bytes, and [ErrNotFound] that there is no such owner,
-// or no such peer of theirs that could have a surface.
+// or no such peer of theirs that could have a surface. [ErrAgreed] says of a surface
+// that it is approved meanwhile.
 func (t Peers) Request(ctx context.Context, r PeerRequest) (kept PeerRequest, made bool, err error) {
+	return t.RequestUnless(ctx, r, nil)
+}
+
+// RequestUnless is [Peers.Request] for a program that looked whether it is paired, and
+// may be by now: it asks nobody, with [ErrAgreed], if the peer that there is at the
+// moment of asking is enough.
+func (t Peers) RequestUnless(ctx context.Context, r PeerRequest, enough func(Peer) bool) (kept PeerRequest, made bool, err error) {
 	if r.Kind != RequestDevice && r.Kind != RequestSurface {
 		return r, false, errors.New("a request is about a " + RequestDevice + " or a " + RequestSurface)
 	}
@@ -129,6 +137,9 @@ func (t Peers) Request(ctx context.Context, r PeerRequest) (kept PeerRequest, ma
 		}
 	}
 	err = t.locked(ctx, func(tx *sql.Tx) (err error) {
+		if err := mayAsk(ctx, tx, r, enough); err != nil {
+			return err
+		}
 		kept, made, err = t.ask(ctx, tx, r)
 		return err
 	})
@@ -170,9 +181,6 @@ func (t Peers) refresh(ctx context.Context, r PeerRequest) error {
 
 // ask makes or refreshes a request while nobody else does.
 func (t Peers) ask(ctx context.Context, tx *sql.Tx, r PeerRequest) (kept PeerRequest, made bool, err error) {
-	if err := mayAsk(ctx, tx, r); err != nil {
-		return r, false, err
-	}
 	was, err := readPeerRequest(tx.QueryRowContext(ctx, `SELECT `+peerRequestColumns+` FROM peer_requests WHERE kind = $1 AND peer = $2`, r.Kind, r.Peer))
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return r, false, err
@@ -203,21 +211,23 @@ func (t Peers) ask(ctx context.Context, tx *sql.Tx, r PeerRequest) (kept PeerReq
 	return r, !same, err
 }
 
-// mayAsk says whether a peer may belong to the owner of a request.
-func mayAsk(ctx context.Context, tx *sql.Tx, r PeerRequest) error {
-	var owner string
-	err := tx.QueryRowContext(ctx, `SELECT owner FROM peers WHERE id = $1`, r.Peer).Scan(&owner)
+// mayAsk says whether a peer may belong to the owner of a request, and has to ask. What
+// it asks for may have been approved since it looked.
+func mayAsk(ctx context.Context, tx *sql.Tx, r PeerRequest, enough func(Peer) bool) error {
+	p, err := readPeer(tx.QueryRowContext(ctx, `SELECT `+peerColumns+` FROM peers WHERE id = $1`, r.Peer))
 	switch {
 	case errors.Is(err, sql.ErrNoRows) && r.Kind == RequestDevice:
 		return nil
 	case err != nil:
 		return err
-	case owner == r.Owner:
-		return nil
-	case r.Kind == RequestDevice:
+	case p.Owner != r.Owner && r.Kind == RequestDevice:
 		return ErrOccupied
+	case p.Owner != r.Owner:
+		return ErrNotFound
+	case r.Kind == RequestSurface && p.allows(r.Ask.Caps, r.Ask.Commands), enough != nil && enough(p):
+		return ErrAgreed
 	}
-	return ErrNotFound
+	return nil
 }
 
 // makeRoom forgets requests of those who want in if there are too many.

@@ -394,6 +394,55 @@ func TestPeerRequestsAtOnce(t *testing.T) {
 	})
 }
 
+// A program looks whether it is paired, and is not; then it is let in; then it asks.
+func TestPeerAsksForWhatItHas(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db := twoPeople(t, o)
+		node := func(p store.Peer) bool { return slices.Contains(p.Roles, "node") }
+		waits := func(kind string, want int) {
+			t.Helper()
+			list, err := db.Peers.Requests(ctx, kind, "", now)
+			if err != nil || len(list) != want {
+				t.Fatalf("%d %s requests wait, not %d: %+v %v", len(list), kind, want, list, err)
+			}
+		}
+		late := wantsIn("aa")
+		kept, made, err := db.Peers.RequestUnless(ctx, late, node)
+		if err != nil || !made {
+			t.Fatalf("made is %v, %v", made, err)
+		}
+		if again, made, err := db.Peers.RequestUnless(ctx, wantsIn("aa"), node); err != nil || made || again.ID != kept.ID {
+			t.Fatalf("while it waits: %+v %v %v", again, made, err)
+		}
+		grant(t, db, kept.ID)
+		_, _, err = db.Peers.RequestUnless(ctx, late, node)
+		wantErr(t, err, store.ErrAgreed)
+		waits(store.RequestDevice, 0)
+		his := wantsIn("aa")
+		his.Owner = "p2"
+		_, _, err = db.Peers.RequestUnless(ctx, his, node)
+		wantErr(t, err, store.ErrOccupied)
+		if _, made, err := db.Peers.RequestUnless(ctx, late, func(store.Peer) bool { return false }); err != nil || !made {
+			t.Fatalf("what it has is not enough: %v %v", made, err)
+		}
+		waits(store.RequestDevice, 1)
+
+		// The same with what it can do.
+		wide := declares("aa", "b", "a")
+		grant(t, db, ask(t, db, wide, true).ID)
+		for _, commands := range [][]string{{"a", "b"}, {"b"}, nil} {
+			_, _, err = db.Peers.Request(ctx, declares("aa", commands...))
+			wantErr(t, err, store.ErrAgreed)
+		}
+		waits(store.RequestSurface, 0)
+		if p, err := db.Peers.ByID(ctx, "aa"); err != nil || p.Surface != store.SurfaceApproved || !slices.Equal(p.Commands, []string{"a", "b"}) {
+			t.Fatalf("after it has asked: %+v %v", p, err)
+		}
+		ask(t, db, declares("aa", "c"), true)
+		waits(store.RequestSurface, 1)
+	})
+}
+
 func TestPeerSurface(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := twoPeople(t, o)

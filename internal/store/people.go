@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"time"
 )
 
@@ -61,9 +62,9 @@ func (t People) SetRole(ctx context.Context, id, role, needed string) error {
 }
 
 // others says whether somebody else has a role, and keeps it so until the transaction
-// ends.
+// ends. It keeps nobody from recording something of theirs meanwhile.
 func (t People) others(ctx context.Context, tx *sql.Tx, but, role string) error {
-	rows, err := tx.QueryContext(ctx, t.db.locking(`SELECT id FROM people WHERE role = $1 ORDER BY id`, "FOR UPDATE"), role)
+	rows, err := tx.QueryContext(ctx, t.db.locking(`SELECT id FROM people WHERE role = $1 ORDER BY id`, "FOR NO KEY UPDATE"), role)
 	if err != nil {
 		return err
 	}
@@ -98,6 +99,14 @@ func (t People) Remove(ctx context.Context, id, needed string) error {
 			if err := t.others(ctx, tx, id, needed); err != nil {
 				return err
 			}
+			// Nobody records anything of theirs from now on, see lives.
+			var person string
+			switch err := tx.QueryRowContext(ctx, t.db.locking(`SELECT id FROM people WHERE id = $1`, "FOR UPDATE"), id).Scan(&person); {
+			case errors.Is(err, sql.ErrNoRows):
+				return ErrNotFound
+			case err != nil:
+				return err
+			}
 			// The search of SQLite has no foreign keys.
 			if err := t.db.dropWords(ctx, tx, `person = $1`, id); err != nil {
 				return err
@@ -120,6 +129,21 @@ func (t People) Remove(ctx context.Context, id, needed string) error {
 			return err
 		})
 	})
+}
+
+// lives says whether somebody has an account still, and keeps it so until the
+// transaction ends: what is recorded by name of the person alone would stay for ever of
+// who was removed while they were asking for something. Who is being removed has none;
+// nobody is whoever runs the machine, and stays.
+func (db *DB) lives(ctx context.Context, tx *sql.Tx, person string) (bool, error) {
+	if person == "" {
+		return true, nil
+	}
+	err := tx.QueryRowContext(ctx, db.locking(`SELECT id FROM people WHERE id = $1`, "FOR KEY SHARE SKIP LOCKED"), person).Scan(&person)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // ByName finds a person by name.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -105,6 +106,60 @@ func TestRemovePerson(t *testing.T) {
 		must(t, db.People.SetRole(ctx, "p1", "member", "admin"))
 		wantErr(t, db.People.SetRole(ctx, "p9", "admin", "admin"), store.ErrNotFound)
 		must(t, db.People.Remove(ctx, "p1", "admin"))
+	})
+}
+
+// Who was removed while they were asking leaves no record of that, even if others' are
+// written in the same moment.
+func TestNothingIsRecordedOfTheRemoved(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db := twoPeople(t, o)
+		bot, err := db.Bots.Add(ctx, store.Bot{Owner: "p2", Name: "b", Kind: "echo", Settings: []byte(`{}`), Created: now})
+		must(t, err)
+		record := func(turn, person string) error {
+			e := &store.Exchange{Turn: turn, Bot: 1, Person: "x", Conversation: "c", At: now, Question: "q", Answer: "a"}
+			if person == "p2" {
+				e.Bot = bot.Number
+			}
+			return errors.Join(
+				db.Traces.Finish(ctx, store.Trace{Turn: turn, Bot: e.Bot, Owner: person, At: now, Outcome: "done"}, e),
+				db.Calls.Add(ctx, []store.Call{{ID: turn, Person: person, At: now, Outcome: "done"}, {ID: turn + "'", Person: "p1", At: now, Outcome: "done"}}),
+			)
+		}
+		// While many are recorded, one of the two is removed.
+		var all sync.WaitGroup
+		begun := make(chan struct{}, 200)
+		for who := range 4 {
+			all.Go(func() {
+				for i := range 25 {
+					if err := record(fmt.Sprint(who, " ", i), []string{"p1", "p2"}[who%2]); err != nil {
+						t.Error(err)
+					}
+					begun <- struct{}{}
+				}
+			})
+		}
+		for range 10 {
+			<-begun
+		}
+		must(t, db.People.Remove(ctx, "p2", "admin"))
+		all.Wait()
+		must(t, record("late", "p2"))
+		must(t, record("hers", "p1"))
+		rows := storetest.Rows(t, o)
+		for table, list := range rows {
+			for _, row := range list {
+				if strings.Contains(row, "p2") {
+					t.Errorf("%s knows who was removed: %s", table, row)
+				}
+			}
+		}
+		if n := len(rows["traces"]); n != 51 {
+			t.Errorf("%d turns are recorded of who is there still", n)
+		}
+		if n := len(rows["calls"]); n != 51+51+51 {
+			t.Errorf("%d calls are recorded of who is there still", n)
+		}
 	})
 }
 

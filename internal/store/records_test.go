@@ -137,7 +137,7 @@ func TestFindCalls(t *testing.T) {
 // What charts are made of: of 1 to 100 ms, half took 50 at most, and 95 took 95.
 func TestCounts(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
-		db := seeded(t, o)
+		db := twoPeople(t, o)
 		var calls []store.Call
 		for i := range 100 {
 			must(t, db.Traces.Finish(ctx, store.Trace{

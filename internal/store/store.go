@@ -40,6 +40,7 @@ var (
 	ErrFull     = errors.New("too many are kept already")
 	ErrTooLarge = errors.New("too large to be kept")
 	ErrWider    = errors.New("more than was approved")
+	ErrAgreed   = errors.New("approved already")
 	ErrLast     = errors.New("the last one there is")
 )
 

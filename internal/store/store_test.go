@@ -274,6 +274,12 @@ func TestConversationsAndTraces(t *testing.T) {
 		if len(late) != 1 || late[0].Answer != "late" {
 			t.Fatalf("unheard: %+v", late)
 		}
+		if e, err := db.Conversations.ByTurn(ctx, "turn-299"); err != nil || e.Answer != "late" || !e.Unheard || e.Conversation != "c" {
+			t.Errorf("by its turn: %+v, %v", e, err)
+		}
+		if _, err := db.Conversations.ByTurn(ctx, "turn"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("by a turn that never was: %v", err)
+		}
 		must(t, db.Conversations.Heard(ctx, "turn-299"))
 		if late, _ = db.Conversations.Unheard(ctx, 1, "x"); len(late) != 0 {
 			t.Fatalf("told, but still unheard: %+v", late)

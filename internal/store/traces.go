@@ -57,9 +57,13 @@ func readTrace(s scanner) (t Trace, err error) {
 func micros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
 
 // Finish writes a trace and, if there is one, the exchange that belongs to it:
-// both are on the disk when it returns, or neither is.
+// both are on the disk when it returns, or neither is. Of an owner who was removed
+// meanwhile nothing is written.
 func (t Traces) Finish(ctx context.Context, tr Trace, e *Exchange) error {
 	return t.db.commits.commit(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if lives, err := t.db.lives(ctx, tx, tr.Owner); err != nil || !lives {
+			return err
+		}
 		_, err := tx.ExecContext(ctx, `INSERT INTO traces (`+traceColumns+`)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) ON CONFLICT (turn) DO NOTHING`, texts([]any{
 			tr.Turn, tr.Bot, tr.Owner, tr.Kind, tr.Door, tr.Person, tr.Conversation, tr.Instance, millis(tr.At),

@@ -30,7 +30,8 @@ func ParseLang(tag string, otherwise Lang) Lang {
 // Say is a sentence in the languages that Patchbay speaks, with fmt verbs.
 type Say struct{ Zh, En string }
 
-// In is the sentence in one language, its verbs filled in.
+// In is the sentence in one language, its verbs filled in. Sentences and errors among
+// args are filled in as that language has them.
 func (s Say) In(l Lang, args ...any) string {
 	text := s.En
 	if l == Chinese {
@@ -39,7 +40,7 @@ func (s Say) In(l Lang, args ...any) string {
 	if len(args) == 0 {
 		return text
 	}
-	return fmt.Sprintf(text, args...)
+	return fmt.Sprintf(text, inOne(l, args)...)
 }
 
 // Sentences about answers that any door may have to say.

@@ -1,0 +1,74 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+)
+
+// Tagged is how many of a person's points have a tag, those in the trash too.
+func (t Learn) Tagged(ctx context.Context, person, tag string) (int, error) {
+	return t.tagged(ctx, person, tag)
+}
+
+// RenameTag gives some of the points that have a tag another one in its place, those in
+// the trash too, and says how many: fewer than most if no more are left. words says what
+// a point is found by then.
+func (t Learn) RenameTag(ctx context.Context, person, from, to string, most int, words func(*Point) []string) (n int, err error) {
+	err = unlocked(func() error {
+		return t.db.tx(ctx, func(tx *sql.Tx) error {
+			points, err := t.tagsHolders(ctx, tx, person, from, most)
+			n = len(points)
+			if err != nil || n == 0 {
+				return err
+			}
+			var d learnDeltas
+			for i := range points {
+				p := &points[i]
+				d.tag(p.Tags, -1)
+				p.Tags = slices.DeleteFunc(slices.Clone(p.Tags), func(tag string) bool { return tag == from || tag == to })
+				p.Tags = append(p.Tags, to)
+				slices.Sort(p.Tags)
+				d.tag(p.Tags, 1)
+				p.Words = words(p)
+				if err := t.db.retag(ctx, tx, p); err != nil {
+					return err
+				}
+			}
+			return d.write(ctx, tx, person)
+		})
+	})
+	return n, err
+}
+
+// tagsHolders reads, and locks, points that have a tag. Those of an import that goes on
+// are left out: nobody sees them yet.
+func (t Learn) tagsHolders(ctx context.Context, tx *sql.Tx, person, tag string, most int) ([]Point, error) {
+	rows, err := tx.QueryContext(ctx, t.db.locking(`SELECT `+pointColumns+` FROM learn_points WHERE number IN
+		(SELECT t.point FROM learn_tags t JOIN learn_points p ON p.number = t.point WHERE t.person = $1 AND t.tag = $2 AND p.staged IS NULL ORDER BY t.point LIMIT $3) ORDER BY number`, `FOR UPDATE`),
+		person, tag, most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []Point
+	for rows.Next() {
+		p, err := readPoint(rows)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	return out, rows.Err()
+}
+
+// retag writes the tags of a point, and what it is found by.
+func (db *DB) retag(ctx context.Context, tx *sql.Tx, p *Point) error {
+	if _, err := tx.ExecContext(ctx, `UPDATE learn_points SET tags = $1, version = version + 1 WHERE number = $2`, texts([]any{joinTags(p.Tags), p.Number})...); err != nil {
+		return err
+	}
+	if err := writeTags(ctx, tx, p, true); err != nil {
+		return err
+	}
+	return db.writeWords(ctx, tx, p, true)
+}
