@@ -24,7 +24,7 @@ var ground = []string{"bus", "config", "fetch", "jsonrpc", "observe", "qr", "sea
 var standsOn = map[string][]string{
 	"bus": nil, "config": nil, "fetch": nil, "jsonrpc": nil, "observe": nil, "qr": nil, "seal": nil, "store": nil, "talk": nil, "tool": nil,
 
-	"account": {"seal", "store"},
+	"account": {"seal", "store", "talk"},
 	"voice":   nil,
 	"backup":  {"seal", "store"},
 	"board":   {"account", "bus", "jsonrpc", "seal", "store", "talk", "tool"}, // and no plug
@@ -39,11 +39,11 @@ var standsOn = map[string][]string{
 	"plug/eyeclaw":        {"talk"},
 	"plug/learn":          {"board", "plug/learn/schedule", "plug/learn/transfer", "store", "talk", "tool"},
 	"plug/learn/embed":    nil,
-	"plug/learn/fsrs":     nil,
+	"plug/learn/fsrs":     {"talk"},
 	"plug/learn/quiz":     {"plug/learn", "plug/learn/schedule", "store", "talk"},
 	"plug/learn/remind":   {"plug/learn", "plug/learn/schedule", "store", "talk"},
-	"plug/learn/schedule": {"plug/learn/fsrs", "store"},
-	"plug/learn/transfer": {"store"},
+	"plug/learn/schedule": {"plug/learn/fsrs", "store", "talk"},
+	"plug/learn/transfer": {"store", "talk"},
 	"plug/mcp":            {"account", "board", "jsonrpc", "seal", "talk", "tool"},
 	"plug/xiaozhi":        {"account", "board", "plug/xiaozhi/mqtt", "plug/xiaozhi/remote", "plug/xiaozhi/udp", "plug/xiaozhi/wire", "seal", "store", "talk", "tool", "voice"},
 	"plug/xiaozhi/broker": {"plug/xiaozhi/mqtt"},

@@ -65,6 +65,55 @@ func TestSentencesInBothLanguages(t *testing.T) {
 	}
 }
 
+// bothTongues are the folders and files in which whatever is wrong with what people give is
+// found: it is a [talk.Wrong], and no error with English words of its own.
+var bothTongues = []string{
+	"internal/app/clouds.go", "internal/app/shims.go", "internal/board/registry.go", "internal/board/rules.go", "internal/board/settings.go",
+	"internal/plug/learn/fsrs/", "internal/plug/learn/schedule/validate.go", "internal/plug/learn/transfer/", "internal/plug/mcp/upstream/settings.go",
+	"internal/plug/openai/settings.go", "internal/plug/openclaw/bot/settings.go", "internal/plug/rokid/display.go",
+	// Of the command line, all but the demo and the simulated devices, which find faults
+	// of ours.
+	"cmd/patchbay/",
+}
+
+// aside are files among them, and words, that nobody is told.
+var aside = regexp.MustCompile(`^cmd/patchbay/(demo|simulate)_?|^[^a-z]*$|^(no more|see above)$`)
+
+// What is wrong with settings, with files and with commands is told in both languages.
+func TestWrongsInBothLanguages(t *testing.T) {
+	looked := 0
+	walk(t, ".go", func(file, text string) {
+		if !code(file) || aside.MatchString(file) || !slices.ContainsFunc(bothTongues, func(there string) bool { return strings.HasPrefix(file, there) }) {
+			return
+		}
+		looked++
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, file, text, parser.SkipObjectResolution)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) == 0 {
+				return true
+			}
+			words, fixed := constant(call.Args[0])
+			name, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok || !fixed || strings.Contains(words, "%w") || aside.MatchString(verb.ReplaceAllString(words, "")) {
+				return true
+			}
+			if of, ok := name.X.(*ast.Ident); ok && (of.Name == "errors" && name.Sel.Name == "New" || of.Name == "fmt" && name.Sel.Name == "Errorf") {
+				t.Errorf("%s: an error in English alone: %q; use talk.Say.Wrong", fset.Position(call.Pos()), words)
+			}
+			return true
+		})
+	})
+	if looked < 25 {
+		t.Errorf("only %d files were looked at", looked)
+	}
+}
+
 // sentencesOf finds the talk.Say literals of one file of the repository.
 func sentencesOf(t *testing.T, file string) []sentence {
 	t.Helper()

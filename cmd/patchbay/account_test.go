@@ -73,6 +73,10 @@ func TestKeyCommands(t *testing.T) {
 	if _, err := b.Accounts.Authenticate(t.Context(), made.Key, account.ScopeMCP); err != account.ErrRevoked {
 		t.Errorf("the revoked key gives %v", err)
 	}
+	acts, err := b.Store.Acts.Newest(t.Context(), "", 3)
+	if err != nil || len(acts) != 3 || acts[0].Act != "key.revoked" || acts[0].About != "ada: glasses (lingzhu, mcp)" || acts[1].Act != "key.made" || acts[1].About != "ada: laptop (operator)" {
+		t.Errorf("the journal has %+v, %v", acts, err)
+	}
 	list := d.ok("key", "list", "--user", "ada")
 	if strings.Contains(list, made.Key) || !strings.Contains(list, "revoked") || !strings.Contains(list, "lingzhu, mcp") {
 		t.Errorf("the list is\n%s", list)

@@ -84,7 +84,7 @@ func readPicture(name string) ([]byte, error) {
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxPicture+1))
 	if err == nil && len(b) > maxPicture {
-		err = fmt.Errorf("%s is larger than %d MiB", name, maxPicture>>20)
+		err = talk.Say{Zh: "%s 超过 %d MiB", En: "%s is larger than %d MiB"}.Wrong(name, maxPicture>>20)
 	}
 	return b, err
 }
@@ -96,7 +96,7 @@ func askHere(ctx context.Context, b *app.Base, q api.Question, line func(api.Lin
 		return err
 	}
 	if connects(bot) {
-		return fmt.Errorf("%s is asked through a running server, to which it connects; start one with: patchbay serve", bot.Name)
+		return talk.Say{Zh: "%s 要通过运行中的服务才能提问，它会连接到那里；启动服务：patchbay serve", En: "%s is asked through a running server, to which it connects; start one with: patchbay serve"}.Wrong(bot.Name)
 	}
 	turn, err := control.NewTurn(bot, q, control.DoorCommand, bot.Owner)
 	if err != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"patchbay/internal/config"
 	"patchbay/internal/observe"
 	"patchbay/internal/store"
+	"patchbay/internal/talk"
 )
 
 // dataFlags say where the data is. The environment and the configuration file
@@ -94,7 +94,7 @@ func hasData(c *config.Config) bool {
 }
 
 func (d dataFlags) noData(c *config.Config) error {
-	return fmt.Errorf("there is nothing in %s yet; begin with: patchbay user add NAME%s", c.Data, d.again())
+	return talk.Say{Zh: "%s 里还没有数据；请先运行：patchbay user add 名称%s", En: "there is nothing in %s yet; begin with: patchbay user add NAME%s"}.Wrong(c.Data, d.again())
 }
 
 // logger writes what nobody is told otherwise to standard error. What a bot finds
@@ -106,7 +106,7 @@ func person(ctx context.Context, b *app.Base, name string) (store.Person, error)
 	if name != "" {
 		p, err := b.Store.People.ByName(ctx, name)
 		if errors.Is(err, store.ErrNotFound) {
-			return p, fmt.Errorf("there is nobody named %q; patchbay user list shows who there is", name)
+			return p, talk.Say{Zh: "没有叫 %q 的人；patchbay user list 会列出有哪些人", En: "there is nobody named %q; patchbay user list shows who there is"}.Wrong(name)
 		}
 		return p, err
 	}
@@ -115,9 +115,9 @@ func person(ctx context.Context, b *app.Base, name string) (store.Person, error)
 	case err != nil:
 		return store.Person{}, err
 	case len(people) == 0:
-		return store.Person{}, errors.New("there is nobody yet; begin with: patchbay user add NAME")
+		return store.Person{}, talk.Say{Zh: "还没有人；请先运行：patchbay user add 名称", En: "there is nobody yet; begin with: patchbay user add NAME"}.Wrong()
 	case len(people) > 1:
-		return store.Person{}, usagef("there are %d people; say for whom with --user NAME", len(people))
+		return store.Person{}, usage(talk.Say{Zh: "这里有 %d 个人；请用 --user 名称 说明为谁", En: "there are %d people; say for whom with --user NAME"}, len(people))
 	}
 	return people[0], nil
 }
@@ -136,7 +136,7 @@ func names(ctx context.Context, b *app.Base) (map[string]string, error) {
 func findBot(ctx context.Context, b *app.Base, ref string) (store.Bot, error) {
 	bot, err := b.Registry.Find(ctx, "", ref)
 	if errors.Is(err, store.ErrNotFound) {
-		return bot, fmt.Errorf("there is no bot %q; patchbay bot list shows those there are", ref)
+		return bot, talk.Say{Zh: "没有机器人 %q；patchbay bot list 会列出现有的", En: "there is no bot %q; patchbay bot list shows those there are"}.Wrong(ref)
 	}
 	return bot, err
 }

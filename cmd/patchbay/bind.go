@@ -129,7 +129,7 @@ func awaitWearer(ctx context.Context, sh *shell, b *app.Base, bot store.Bot, inv
 		case used:
 			return welcome(ctx, sh, b, bot)
 		case left <= 0:
-			return errors.New("the invitation has expired and was not used; run bind again for a new one")
+			return talk.Say{Zh: "邀请已过期，没有人使用；再运行一次 bind 会生成新的", En: "the invitation has expired and was not used; run bind again for a new one"}.Wrong()
 		}
 		select {
 		case <-tick.C:

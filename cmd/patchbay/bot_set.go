@@ -35,7 +35,7 @@ var (
 // Run changes the bot.
 func (c *botSetCmd) Run(ctx context.Context, sh *shell) error {
 	if len(c.Set) == 0 && c.Name == nil && c.Description == nil {
-		return usagef("nothing to change is given; write name=value, --name or --description")
+		return usage(talk.Say{Zh: "没有说明要更改什么；请写 名称=值、--name 或 --description", En: "nothing to change is given; write name=value, --name or --description"})
 	}
 	set, err := sh.pairs(c.Set)
 	if err != nil {

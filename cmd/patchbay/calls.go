@@ -33,7 +33,7 @@ Examples:
 // Run lists the calls.
 func (c *callsCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Limit < 1 || c.Limit > control.CallsMost {
-		return usagef("--limit is %d; choose from 1 to %d", c.Limit, control.CallsMost)
+		return usage(talk.Say{Zh: "--limit 是 %d；请选择 1 到 %d", En: "--limit is %d; choose from 1 to %d"}, c.Limit, control.CallsMost)
 	}
 	r, err := c.remote(sh)
 	if err != nil {

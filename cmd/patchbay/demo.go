@@ -16,7 +16,7 @@ type demoCmd struct {
 
 // Help is the command's examples.
 func (demoCmd) Help() string {
-	return `A server starts in a folder that is gone afterwards, on a port of this machine. Simulated glasses, a simulated EyeClaw plugin, a stand-in for a model, a tool server, a simulated voice board and a simulated OpenClaw node talk to it through real connections. Each step checks what it shows: the exit code is 1 if anything is not as it should be. With --json each step is one JSON object.
+	return `A server starts in a folder that is gone afterwards, on a port of this machine. Simulated glasses, a simulated EyeClaw plugin, a stand-in for a model, a tool server, a simulated voice board and a simulated OpenClaw node talk to it through real connections, and at the end somebody signs in to its web pages. Each step checks what it shows: the exit code is 1 if anything is not as it should be. With --json each step is one JSON object.
 
 Examples:
 
@@ -93,6 +93,8 @@ var story = []act{
 		talk.Say{Zh: "OpenClaw 的节点连到这里，它的工具人人可用；这里的一切对它的操作员都是节点；智能体也能当机器人。", En: "OpenClaw's nodes connect here, and everybody uses their tools; all that is here is a node to its operators; an agent can be a bot."}, playNodes},
 	{"late", talk.Say{Zh: "迟到的回答", En: "A late answer"},
 		talk.Say{Zh: "眼镜等不及断开了，机器人继续想，下次开口时告诉你。", En: "The glasses hang up, the bot goes on, and the answer is told at the next turn."}, playLate},
+	{"console", talk.Say{Zh: "主人在网页上登录", En: "The owner signs in to the web pages"},
+		talk.Say{Zh: "控制台在同一个地址，手机、电脑都能打开；发生过的一切都在那里。", En: "The console is at the same address, for a phone or a computer; all that has happened is there."}, playConsole},
 }
 
 // stepReport is a step as JSON.

@@ -38,7 +38,7 @@ func (f *deviceFlags) found(ctx context.Context, sh *shell, there func(*remote) 
 	return f.with(ctx, sh, func(b *app.Base) error {
 		d, err := b.Accounts.FindDevice(ctx, "", f.Device)
 		if errors.Is(err, store.ErrNotFound) {
-			return fmt.Errorf("there is no device %q; patchbay device list shows those there are", f.Device)
+			return talk.Say{Zh: "没有设备 %q；patchbay device list 会列出现有的", En: "there is no device %q; patchbay device list shows those there are"}.Wrong(f.Device)
 		}
 		if err != nil {
 			return deviceError(err)
@@ -264,7 +264,7 @@ func (r *remote) listen(ctx context.Context, ref string, w io.Writer, begun func
 	to := &sink{Writer: w}
 	n, err = io.Copy(to, resp.Body)
 	if err != nil && to.err == nil && ctx.Err() == nil {
-		err = errors.New("the connection broke; the sound ends here")
+		err = talk.Say{Zh: "连接中断；声音到此为止", En: "the connection broke; the sound ends here"}.Wrong()
 	}
 	return n, err
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"patchbay/internal/api"
 	"patchbay/internal/app"
@@ -55,7 +54,7 @@ func deviceBot(ctx context.Context, b *app.Base, owner, ref string) (int64, erro
 	}
 	bot, err := b.Registry.Find(ctx, owner, ref)
 	if errors.Is(err, store.ErrNotFound) {
-		return 0, fmt.Errorf("the owner of the device has no bot %q; patchbay bot list shows those there are", ref)
+		return 0, talk.Say{Zh: "设备的主人没有机器人 %q；patchbay bot list 会列出现有的", En: "the owner of the device has no bot %q; patchbay bot list shows those there are"}.Wrong(ref)
 	}
 	return bot.Number, err
 }

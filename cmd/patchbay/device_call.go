@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"patchbay/internal/api"
+	"patchbay/internal/talk"
 )
 
 // checkWait says whether a time to wait makes sense.
 func checkWait(wait time.Duration) error {
 	if wait < 0 {
-		return usagef("--wait is %s; it has to be a time such as 2m", wait)
+		return usage(talk.Say{Zh: "--wait 是 %s；要写成 2m 这样的时间", En: "--wait is %s; it has to be a time such as 2m"}, wait)
 	}
 	return nil
 }

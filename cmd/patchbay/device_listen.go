@@ -31,10 +31,10 @@ var sayListens = talk.Say{Zh: "正在听 %s，按 Ctrl-C 结束；没有人和�
 func (c *deviceListenCmd) Run(ctx context.Context, sh *shell) (err error) {
 	if c.Out == "" {
 		if sh.json {
-			return usagef("--json needs --out FILE, since the sound goes to standard output without it")
+			return usage(talk.Say{Zh: "--json 需要 --out 文件，否则声音会写到标准输出", En: "--json needs --out FILE, since the sound goes to standard output without it"})
 		}
 		if _, ok := terminal(sh.stdout); ok {
-			return usagef("sound is nothing for a terminal; give --out FILE, or a pipe: patchbay device listen %s | ffplay -nodisp -", quoteWord(c.Device))
+			return usage(talk.Say{Zh: "声音不能写到终端；请用 --out 文件，或用管道：patchbay device listen %s | ffplay -nodisp -", En: "sound is nothing for a terminal; give --out FILE, or a pipe: patchbay device listen %s | ffplay -nodisp -"}, quoteWord(c.Device))
 		}
 	}
 	r, err := reachTools(ctx, sh, c.dataFlags, c.serverFlags)
@@ -54,7 +54,7 @@ func (c *deviceListenCmd) Run(ctx context.Context, sh *shell) (err error) {
 		return err
 	}
 	if n == 0 {
-		return fmt.Errorf("nothing was heard, so %s was not written", c.Out)
+		return talk.Say{Zh: "没有听到任何声音，所以没有写入 %s", En: "nothing was heard, so %s was not written"}.Wrong(c.Out)
 	}
 	got := recording{c.Out, "audio/ogg", n}
 	return sh.result(got, func() { sh.say(sayRecorded, got.File, got.MIME, got.Bytes) })

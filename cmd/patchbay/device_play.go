@@ -3,10 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"strings"
+
+	"patchbay/internal/talk"
 )
 
 type devicePlayCmd struct {
@@ -69,9 +70,9 @@ func readSound(name string) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !bytes.HasPrefix(sound, []byte("OggS")) && !(bytes.HasPrefix(sound, []byte("RIFF")) && len(sound) >= 12 && string(sound[8:12]) == "WAVE"):
-		return nil, fmt.Errorf("%s is neither an Ogg nor a WAV file; make one with: ffmpeg -i %s -ac 1 -c:a libopus sound.ogg", name, quoteWord(name))
+		return nil, talk.Say{Zh: "%s 既不是 Ogg 也不是 WAV 文件；转换：ffmpeg -i %s -ac 1 -c:a libopus sound.ogg", En: "%s is neither an Ogg nor a WAV file; make one with: ffmpeg -i %s -ac 1 -c:a libopus sound.ogg"}.Wrong(name, quoteWord(name))
 	case len(sound) > maxPlayed:
-		return nil, fmt.Errorf("%s is larger than %d MiB; let the device play it from an address", name, maxPlayed>>20)
+		return nil, talk.Say{Zh: "%s 超过 %d MiB；请让设备从网址播放", En: "%s is larger than %d MiB; let the device play it from an address"}.Wrong(name, maxPlayed>>20)
 	}
 	return sound, nil
 }

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -44,7 +42,7 @@ var sayRecorded = talk.Say{Zh: "%s：%s，%d 字节", En: "%s: %s, %d bytes"}
 // Run records.
 func (c *deviceRecordCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Seconds < 1 {
-		return usagef("--seconds is %d; it has to be 1 at least", c.Seconds)
+		return usage(talk.Say{Zh: "--seconds 是 %d；至少是 1", En: "--seconds is %d; it has to be 1 at least"}, c.Seconds)
 	}
 	if err := checkWait(c.Wait); err != nil {
 		return err
@@ -62,11 +60,11 @@ func (c *deviceRecordCmd) Run(ctx context.Context, sh *shell) error {
 		return err
 	}
 	if end.Result.IsError {
-		return fmt.Errorf("%s says that it failed: %s", toolRecord, plain(end.Result.Words()))
+		return talk.Say{Zh: "%s 说它失败了：%s", En: "%s says that it failed: %s"}.Wrong(toolRecord, plain(end.Result.Words()))
 	}
 	i := slices.IndexFunc(blocks, func(b content) bool { return b.Type == "audio" && len(b.Data) > 0 })
 	if i < 0 {
-		return errors.New("the device recorded no sound: " + plain(end.Result.Words()))
+		return talk.Say{Zh: "设备没有录到声音：%s", En: "the device recorded no sound: %s"}.Wrong(plain(end.Result.Words()))
 	}
 	if err := os.WriteFile(c.Out, blocks[i].Data, 0o600); err != nil {
 		return err

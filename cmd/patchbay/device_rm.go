@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"patchbay/internal/app"
@@ -50,7 +49,7 @@ func (c *deviceRmCmd) remove(ctx context.Context, sh *shell, d store.Device, do 
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return errors.New("nothing was removed; answer y, or give --yes")
+		return talk.Say{Zh: "没有移除任何东西；请回答 y，或加上 --yes", En: "nothing was removed; answer y, or give --yes"}.Wrong()
 	}
 	if err := do(); err != nil {
 		return err

@@ -36,7 +36,7 @@ func (c *deviceSetCmd) Run(ctx context.Context, sh *shell) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		if name != "transport" {
-			return usagef("a device has no setting %q; there is transport", name)
+			return usage(talk.Say{Zh: "设备没有设置 %q；有 transport", En: "a device has no setting %q; there is transport"}, name)
 		}
 	}
 	transport, err := api.ParseTransport(set["transport"])

@@ -87,7 +87,7 @@ func (r *remote) viewDevice(ctx context.Context, sh *shell, ref string) (v devic
 	case ctx.Err() != nil:
 		return v, ctx.Err()
 	case err != nil:
-		v.Trouble = err.Error()
+		v.Trouble = talk.Told(err, sh.lang)
 	case end.Code == tool.Offline: // which Online says
 	case end.Error != "":
 		v.Trouble = toolError(end).Error()

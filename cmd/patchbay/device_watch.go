@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -51,7 +50,7 @@ func (c *deviceWatchCmd) Run(ctx context.Context, sh *shell) error {
 	for lines := json.NewDecoder(resp.Body); ; {
 		var l api.NoticeLine
 		if err := lines.Decode(&l); err != nil {
-			return listenEnd(ctx, errors.New("the connection broke"))
+			return listenEnd(ctx, talk.Say{Zh: "连接中断", En: "the connection broke"}.Wrong())
 		}
 		switch n := l.Notice; {
 		case n == nil: // a sign of life

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -38,7 +37,7 @@ var (
 func (d *doctor) bots(ctx context.Context, b *app.Base) {
 	rows, err := localRows(ctx, d.sh, b)
 	if err != nil {
-		d.fail(sayCheckBots, err.Error(), adviceLook)
+		d.fail(sayCheckBots, talk.Told(err, d.sh.lang), adviceLook)
 		return
 	}
 	if len(rows) == 0 {
@@ -48,7 +47,7 @@ func (d *doctor) bots(ctx context.Context, b *app.Base) {
 	for _, r := range rows {
 		bot, err := b.Store.Bots.ByNumber(ctx, r.Number)
 		if err != nil {
-			d.fail(sayCheckBots, err.Error(), adviceLook)
+			d.fail(sayCheckBots, talk.Told(err, d.sh.lang), adviceLook)
 			return
 		}
 		r.Bot = bot
@@ -59,7 +58,7 @@ func (d *doctor) bots(ctx context.Context, b *app.Base) {
 func (d *doctor) bot(ctx context.Context, b *app.Base, r botRow) {
 	name := both(sayCheckBot, r.Number, r.Name)
 	if err := checkSettings(b, r.Bot); err != nil {
-		d.fail(name, err.Error(), adviceSettings, r.Number, d.again)
+		d.fail(name, talk.Told(err, d.sh.lang), adviceSettings, r.Number, d.again)
 		return
 	}
 	switch {
@@ -101,7 +100,7 @@ func (d *doctor) model(ctx context.Context, b *app.Base, name talk.Say, bot stor
 		}
 	}
 	if err != nil {
-		d.fail(name, err.Error(), adviceSettings, bot.Number, d.again)
+		d.fail(name, talk.Told(err, d.sh.lang), adviceSettings, bot.Number, d.again)
 		return
 	}
 	d.ok(name, sayBotAnswers)
@@ -124,7 +123,7 @@ func checkSettings(b *app.Base, bot store.Bot) error {
 		}
 		if v, ok := s.(interface{ Validate() error }); ok {
 			if err := v.Validate(); err != nil {
-				return fmt.Errorf("settings: %w", err)
+				return talk.Say{Zh: "设置：%v", En: "settings: %v"}.Wrong(err)
 			}
 		}
 	}

@@ -3,8 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -46,7 +44,7 @@ const peersAtOnce = 1000
 func (d *doctor) nodes(ctx context.Context, b *app.Base) {
 	peers, asks, wanted, err := nodeState(ctx, b)
 	if err != nil {
-		d.fail(sayCheckNodes, err.Error(), adviceLook)
+		d.fail(sayCheckNodes, talk.Told(err, d.sh.lang), adviceLook)
 		return
 	}
 	if len(peers)+len(asks) == 0 && !wanted {
@@ -111,7 +109,7 @@ func (d *doctor) nodesHere(ctx context.Context, peers []store.Peer) {
 	}
 	var list wire.NodeList
 	if err := r.do(ctx, http.MethodGet, "/api/v1/nodes", nil, &list); err != nil {
-		d.fail(sayCheckNodes, err.Error(), adviceLook)
+		d.fail(sayCheckNodes, talk.Told(err, d.sh.lang), adviceLook)
 		return
 	}
 	connected := 0
@@ -181,7 +179,7 @@ func (d *doctor) allowed(peers []store.Peer, asks []store.PeerRequest) {
 	}
 }
 
-var errNoGreeting = errors.New("what answers there is no gateway of OpenClaw")
+var errNoGreeting = talk.Say{Zh: "那里应答的不是 OpenClaw 网关", En: "what answers there is no gateway of OpenClaw"}.Wrong()
 
 // greets is an error unless a gateway greets whoever connects to an address. Nobody is
 // told who we are. Transport may be nil.
@@ -194,7 +192,7 @@ func greets(ctx context.Context, address string, transport http.RoundTripper) er
 	}})
 	if err != nil {
 		if resp != nil && resp.StatusCode != http.StatusSwitchingProtocols {
-			return fmt.Errorf("status %s instead of a WebSocket", resp.Status)
+			return talk.Say{Zh: "得到的是状态 %s，而不是 WebSocket", En: "status %s instead of a WebSocket"}.Wrong(resp.Status)
 		}
 		return unwrapURL(err)
 	}

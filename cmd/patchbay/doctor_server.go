@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -37,7 +36,7 @@ func (d *doctor) server(ctx context.Context) {
 	case errors.Is(err, app.ErrNotRunning):
 		d.port()
 	case err != nil:
-		d.fail(sayCheckServer, err.Error(), adviceServe, d.again)
+		d.fail(sayCheckServer, talk.Told(err, d.sh.lang), adviceServe, d.again)
 	default:
 		d.ready(ctx, at.URL)
 	}
@@ -47,7 +46,7 @@ func (d *doctor) server(ctx context.Context) {
 func (d *doctor) port() {
 	l, err := net.Listen("tcp", d.settings.Listen)
 	if err != nil {
-		d.fail(sayCheckServer, err.Error(), adviceOtherPort)
+		d.fail(sayCheckServer, talk.Told(err, d.sh.lang), adviceOtherPort)
 		return
 	}
 	l.Close()
@@ -85,7 +84,7 @@ func probe(ctx context.Context, client *http.Client, address string, into any) e
 	defer resp.Body.Close()
 	const maxProbe = 64 << 10
 	if json.NewDecoder(io.LimitReader(resp.Body, maxProbe)).Decode(into) != nil {
-		return fmt.Errorf("no answer of Patchbay (%s)", resp.Status)
+		return talk.Say{Zh: "不是 Patchbay 的回答（%s）", En: "no answer of Patchbay (%s)"}.Wrong(resp.Status)
 	}
 	return nil
 }
@@ -112,7 +111,7 @@ func (d *doctor) publicURL(ctx context.Context) {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil:
-		d.fail(sayCheckPublic, err.Error(), advicePublic)
+		d.fail(sayCheckPublic, talk.Told(err, d.sh.lang), advicePublic)
 		return
 	case private(u.Hostname()):
 		d.warn(sayCheckPublic, sayPublicPrivate.In(d.sh.lang, address), advicePublic)
@@ -122,7 +121,7 @@ func (d *doctor) publicURL(ctx context.Context) {
 		return
 	}
 	if err := probe(ctx, &http.Client{Timeout: probeLimit}, address+"/healthz", &struct{}{}); err != nil {
-		d.warn(sayCheckPublic, sayPublicAway.In(d.sh.lang, address, oneLine(err.Error())), adviceAway)
+		d.warn(sayCheckPublic, sayPublicAway.In(d.sh.lang, address, oneLine(talk.Told(err, d.sh.lang))), adviceAway)
 		return
 	}
 	d.ok(sayCheckPublic, sayPublicGood, address)

@@ -1,6 +1,9 @@
 package main
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestUsageErrors(t *testing.T) {
 	d := newDesk(t)
@@ -33,6 +36,57 @@ func TestUsageErrors(t *testing.T) {
 	} {
 		d.failing(exitUsage, "", c.args, c.want...)
 	}
+}
+
+// Whoever's system speaks Chinese is told in Chinese what is wrong: with the command line,
+// with what there is, with settings, and with files.
+func TestErrorsInChinese(t *testing.T) {
+	d := newDesk(t)
+	d.env = append(d.env, "LC_ALL=zh_CN.UTF-8")
+	d.failing(exitFailed, "", []string{"bot", "list"}, "patchbay: "+d.data+" 里还没有数据；请先运行：patchbay user add 名称")
+	d.ok("user", "add", "ada")
+	d.ok("bot", "add", "--name", "parrot", "--kind", "echo")
+	d.ok("bot", "add", "--name", "qwen", "--kind", "openai", "--set", "base_url=http://localhost:1/v1", "--set", "model=m")
+	d.ok("bot", "add", "--name", "claw", "--kind", "openclaw", "--set", "url=ws://127.0.0.1:18789")
+	for _, c := range []struct {
+		code  int
+		stdin string
+		args  []string
+		want  []string
+	}{
+		{exitUsage, "", []string{"bot", "set", "1", "pace"}, []string{`"pace" 不是设置；请写成 名称=值`}},
+		{exitUsage, "", []string{"bot", "set", "1"}, []string{"没有说明要更改什么"}},
+		{exitUsage, "", []string{"bot", "show"}, []string{"；请看：patchbay bot show --help"}},
+		{exitFailed, "", []string{"bot", "show", "nobody"}, []string{`没有机器人 "nobody"`}},
+		{exitFailed, "", []string{"bot", "set", "1", "speed=9"}, []string{`没有名为 "speed" 的设置`}},
+		{exitFailed, "", []string{"bot", "set", "1", "concurrent=many"}, []string{`concurrent："many" 不合适（需要数字）`}},
+		{exitFailed, "", []string{"bot", "set", "1", "agent_id=all"}, []string{"agent_id 只能是 owner、anyone 或 off"}},
+		{exitFailed, "", []string{"bot", "set", "1", "max_chars=5"}, []string{"max_chars 是 0 表示不限"}},
+		{exitFailed, "", []string{"bot", "set", "2", "temperature=3", "tools_most=999"}, []string{"temperature 是 3；请选择 0 到 2", "; tools_most 是 999"}},
+		{exitFailed, "", []string{"bot", "set", "3", "url=ws://example.com"}, []string{"url 是 ws://，去往 example.com 的路上"}},
+		{exitFailed, "", []string{"bot", "add", "--name", "parrot", "--kind", "echo"}, []string{`已经有一个叫 "parrot" 的机器人了`}},
+		{exitFailed, "", []string{"user", "add", "ada"}, []string{`这个名称已被使用："ada" 已有账户`}},
+		{exitFailed, "short\n", []string{"user", "add", "bob", "--password-stdin"}, []string{"密码至少要有 8 个字符"}},
+		{exitFailed, "", []string{"key", "add", "--name", "k", "--scope", "fly"}, []string{`没有名为 "fly" 的权限`}},
+		{exitFailed, "", []string{"upstream", "add", "home", "--url", "example.com"}, []string{"url 不是网址"}},
+		{exitFailed, "", []string{"shim", "add", "home", "--url", "gateway"}, []string{"url 不是网关的地址"}},
+		{exitFailed, "question,answer\n,a\n", []string{"learn", "import", "-"}, []string{"没有导入任何内容，因为有 1 处不对"}},
+		{exitFailed, "a,b,c\n", []string{"learn", "import", "-", "--format", "csv"}, []string{"文件读不了：它有 3 列"}},
+		{exitFailed, "", []string{"learn", "set", "--retention", "0.1"}, []string{"retention 是 0.1；要在 0.80 到 0.97 之间"}},
+		{exitFailed, "", []string{"learn", "show", "zzzzzzzz"}, []string{"没有知识点"}},
+	} {
+		d.failing(c.code, c.stdin, c.args, c.want...)
+	}
+	bad := func(at string) {
+		if o := d.do("question,answer\n,a\n", "learn", "import", "-"); o.code != exitFailed || !strings.Contains(o.stdout, "第 2 条：问题是空的") {
+			t.Errorf("%s it says %q and %q", at, o.stdout, o.stderr)
+		}
+		d.failing(exitFailed, "", []string{"learn", "set", "--retention", "0.1"}, "retention 是 0.1；要在 0.80 到 0.97 之间")
+	}
+	bad("in the folder")
+	d.serve()
+	bad("through a server")
+	d.failing(exitFailed, "", []string{"learn", "import", "-", "--format", "apkg"}, "这个 Anki 包已损坏")
 }
 
 func TestErrors(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"patchbay/internal/app"
 	"patchbay/internal/board"
 	"patchbay/internal/config"
+	"patchbay/internal/control"
 	"patchbay/internal/talk"
 )
 
@@ -68,6 +69,9 @@ func (c *keyAddCmd) Run(ctx context.Context, sh *shell) error {
 		if err != nil {
 			return err
 		}
+		if err := noteAct(ctx, b, control.ActKeyMade, control.AboutKey(k, "", p.Name)); err != nil {
+			return err
+		}
 		return sh.result(struct {
 			ID  string `json:"id"`
 			Key string `json:"key"`
@@ -91,7 +95,7 @@ func (c *keyAddCmd) expires() (time.Duration, error) {
 	}
 	d, err := config.ParseDuration(c.Expires)
 	if err != nil || d <= 0 {
-		return 0, usagef("--expires is %q; give a time such as 12h or 90d", c.Expires)
+		return 0, usage(talk.Say{Zh: "--expires 是 %q；请写成 12h 或 90d 这样的时间", En: "--expires is %q; give a time such as 12h or 90d"}, c.Expires)
 	}
 	return d, nil
 }

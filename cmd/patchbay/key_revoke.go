@@ -3,10 +3,10 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"patchbay/internal/app"
+	"patchbay/internal/control"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -30,12 +30,24 @@ var sayKeyRevoked = talk.Say{Zh: "密钥 %s 已吊销。", En: "The key %s is re
 // Run revokes the key.
 func (c *keyRevokeCmd) Run(ctx context.Context, sh *shell) error {
 	return c.with(ctx, sh, func(b *app.Base) error {
-		err := b.Store.Keys.Revoke(ctx, c.ID, time.Now())
+		k, err := b.Store.Keys.ByID(ctx, c.ID)
+		if err == nil {
+			err = b.Store.Keys.Revoke(ctx, c.ID, time.Now())
+		}
 		if errors.Is(err, store.ErrNotFound) {
-			return fmt.Errorf("there is no key with the id %q; patchbay key list shows those there are", c.ID)
+			return talk.Say{Zh: "没有 id 为 %q 的密钥；patchbay key list 会列出现有的", En: "there is no key with the id %q; patchbay key list shows those there are"}.Wrong(c.ID)
 		}
 		if err != nil {
 			return err
+		}
+		if k.Revoked.IsZero() {
+			p, err := b.Store.People.ByID(ctx, k.Person)
+			if err != nil {
+				return err
+			}
+			if err := noteAct(ctx, b, control.ActKeyRevoked, control.AboutKey(k, "", p.Name)); err != nil {
+				return err
+			}
 		}
 		return sh.result(map[string]any{"id": c.ID, "revoked": true}, func() { sh.say(sayKeyRevoked, c.ID) })
 	})

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 
 	"patchbay/internal/app"
@@ -118,7 +116,7 @@ func (c *keyRulesCmd) Run(ctx context.Context, sh *shell) error {
 func readKeyRow(k store.Key) (keyRow, error) {
 	rules, err := board.ParseRules(k.Rules)
 	if err != nil {
-		err = fmt.Errorf("key %s: %w", k.ID, err)
+		err = talk.Say{Zh: "密钥 %s：%v", En: "key %s: %v"}.Wrong(k.ID, err)
 	}
 	return keyRow{k, rules}, err
 }
@@ -145,11 +143,11 @@ func findKey(ctx context.Context, b *app.Base, ref string) (store.Key, error) {
 	}
 	switch len(found) {
 	case 0:
-		return store.Key{}, fmt.Errorf("there is no key %q; patchbay key list shows those there are", ref)
+		return store.Key{}, talk.Say{Zh: "没有密钥 %q；patchbay key list 会列出现有的", En: "there is no key %q; patchbay key list shows those there are"}.Wrong(ref)
 	case 1:
 		return found[0], nil
 	}
-	return store.Key{}, errors.New("several keys are meant by that; give more of the id, as key list shows it")
+	return store.Key{}, talk.Say{Zh: "这可能指好几个密钥；请多写几位 id，key list 会显示它", En: "several keys are meant by that; give more of the id, as key list shows it"}.Wrong()
 }
 
 var (

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"patchbay/internal/config"
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/store"
+	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
@@ -65,9 +65,9 @@ func (f learnFlags) far(sh *shell) (*learnFar, error) {
 		_, err := serverFlags{Key: f.Key}.remote(sh)
 		return nil, err
 	case key == "":
-		return nil, usagef("a key for the server is missing; give --key or PATCHBAY_KEY (patchbay key add --name laptop --scope learn makes one there)")
+		return nil, usage(talk.Say{Zh: "缺少服务器的密钥；请用 --key 或 PATCHBAY_KEY 给出（在那里运行 patchbay key add --name laptop --scope learn 可生成）", En: "a key for the server is missing; give --key or PATCHBAY_KEY (patchbay key add --name laptop --scope learn makes one there)"})
 	case f.User != "":
-		return nil, usagef("--user is of no use with a server elsewhere: the key says whose the knowledge points are")
+		return nil, usage(talk.Say{Zh: "服务器在别处时 --user 没有用：密钥已说明知识点是谁的", En: "--user is of no use with a server elsewhere: the key says whose the knowledge points are"})
 	}
 	// Clients of Learn are often given the address of its door.
 	r, err := serverFlags{Server: strings.TrimSuffix(strings.TrimRight(address, "/"), learnDoor), Key: key}.remote(sh)
@@ -217,7 +217,7 @@ func (l *learnNear) call(ctx context.Context, name string, args, into any) error
 	case end.Error != "":
 		return toolError(end)
 	case end.Result == nil:
-		return errors.New("the server gave no result; is it of another version?")
+		return talk.Say{Zh: "服务器没有给出结果；它是别的版本吗？", En: "the server gave no result; is it of another version?"}.Wrong()
 	}
 	return learnResult(end.Result, into)
 }
@@ -238,7 +238,7 @@ func learnResult(res *tool.Result, into any) error {
 		return nil
 	}
 	if err := json.Unmarshal(res.Structured, into); err != nil {
-		return fmt.Errorf("the result cannot be read; is the server of another version? %w", err)
+		return talk.Say{Zh: "结果读不了；服务器是别的版本吗？%v", En: "the result cannot be read; is the server of another version? %v"}.Wrong(err)
 	}
 	return nil
 }
@@ -250,7 +250,7 @@ type learnFar struct{ *remote }
 const learnDoor = "/api/mcp"
 
 // errLearnKey says what is wrong with a key.
-var errLearnKey = errors.New("the server refuses the key; it needs scope learn (patchbay key add --name laptop --scope learn makes one there), and must not be revoked")
+var errLearnKey = talk.Say{Zh: "服务器拒绝了密钥；它需要 learn 权限（在那里运行 patchbay key add --name laptop --scope learn 可生成），且不能已吊销", En: "the server refuses the key; it needs scope learn (patchbay key add --name laptop --scope learn makes one there), and must not be revoked"}.Wrong()
 
 func (l *learnFar) call(ctx context.Context, name string, args, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, learnLimit)
@@ -268,13 +268,13 @@ func (l *learnFar) call(ctx context.Context, name string, args, into any) error 
 		} `json:"error"`
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxReply)).Decode(&answer); err != nil {
-		return fmt.Errorf("%s does not answer as a Patchbay server does", l.url)
+		return talk.Say{Zh: "%s 的回答不像 Patchbay 服务器", En: "%s does not answer as a Patchbay server does"}.Wrong(l.url)
 	}
 	switch {
 	case answer.Error != nil:
 		return &learnTrouble{text: answer.Error.Message}
 	case answer.Result == nil:
-		return fmt.Errorf("%s does not answer as a Patchbay server does", l.url)
+		return talk.Say{Zh: "%s 的回答不像 Patchbay 服务器", En: "%s does not answer as a Patchbay server does"}.Wrong(l.url)
 	}
 	return learnResult(answer.Result, into)
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -44,11 +43,11 @@ var (
 func (c *learnAddCmd) Run(ctx context.Context, sh *shell) error {
 	switch {
 	case c.File != "" && c.Question != "":
-		return usagef("give a question with its answer, or --file, not both")
+		return usage(talk.Say{Zh: "请给出问题和答案，或者 --file，不要两样都给", En: "give a question with its answer, or --file, not both"})
 	case c.File != "" && c.NoPlan:
-		return usagef("--no-plan is for a single knowledge point")
+		return usage(talk.Say{Zh: "--no-plan 只用于单个知识点", En: "--no-plan is for a single knowledge point"})
 	case c.File == "" && (c.Question == "" || c.Answer == ""):
-		return usagef("give a question and its answer, both in quotes, or --file")
+		return usage(talk.Say{Zh: "请给出问题和答案，各用引号括起来，或者 --file", En: "give a question and its answer, both in quotes, or --file"})
 	}
 	return c.open(ctx, sh, func(l learnCaller) error {
 		if c.File != "" {
@@ -128,7 +127,7 @@ func (c *learnAddCmd) addLines(ctx context.Context, sh *shell, l learnCaller) er
 	case len(out.Created) == 0 && len(out.Errors) > 0:
 		return errTold
 	case len(out.Created) == 0:
-		return errors.New("there is no line to add")
+		return talk.Say{Zh: "没有可添加的行", En: "there is no line to add"}.Wrong()
 	}
 	return nil
 }
@@ -158,7 +157,7 @@ func (c *learnAddCmd) eachPack(ctx context.Context, l learnCaller, in io.Reader,
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return fmt.Errorf("read the lines: %w", err)
+		return talk.Say{Zh: "读取各行时出错：%v", En: "read the lines: %v"}.Wrong(err)
 	}
 	if len(pack) == 0 {
 		return nil

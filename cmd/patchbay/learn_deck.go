@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -49,9 +48,9 @@ func (c *learnDeckCmd) Run(ctx context.Context, sh *shell) error {
 	change := c.New || c.Rename != "" || len(rules) > 0
 	switch {
 	case c.Name == "" && (change || c.Rm):
-		return usagef("say which deck")
+		return usage(talk.Say{Zh: "请说明是哪个牌组", En: "say which deck"})
 	case c.Rm && change:
-		return usagef("--rm stands alone")
+		return usage(talk.Say{Zh: "--rm 要单独使用", En: "--rm stands alone"})
 	}
 	return c.open(ctx, sh, func(l learnCaller) error {
 		switch {
@@ -110,7 +109,7 @@ func (c *learnDeckCmd) find(ctx context.Context, l learnCaller) (json.RawMessage
 			return raw, nil
 		}
 	}
-	return nil, fmt.Errorf("there is no deck %q; --new makes it, and patchbay learn deck lists those there are", c.Name)
+	return nil, talk.Say{Zh: "没有牌组 %q；--new 可新建它，patchbay learn deck 会列出现有的", En: "there is no deck %q; --new makes it, and patchbay learn deck lists those there are"}.Wrong(c.Name)
 }
 
 func (c *learnDeckCmd) list(ctx context.Context, sh *shell, l learnCaller) error {

@@ -38,7 +38,7 @@ var sayLearnChanged = talk.Say{Zh: "已更改（%s，%s）：%s", En: "Changed (
 func (c *learnEditCmd) Run(ctx context.Context, sh *shell) error {
 	args := c.changes()
 	if len(args) == 0 {
-		return usagef("there is nothing to change; see: patchbay learn edit --help")
+		return usage(talk.Say{Zh: "没有要更改的内容；请看：patchbay learn edit --help", En: "there is nothing to change; see: patchbay learn edit --help"})
 	}
 	return c.open(ctx, sh, func(l learnCaller) error {
 		id, err := learnID(ctx, l, c.ID)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -55,7 +54,7 @@ func (c *learnExportCmd) Run(ctx context.Context, sh *shell) error {
 	write := func(w io.Writer) (int, error) { return c.write(ctx, sh, far, format, w) }
 	if toOutput {
 		if _, ok := terminal(sh.stdout); ok && format == "apkg" {
-			return usagef("an Anki package is nothing to read on a terminal; name a file")
+			return usage(talk.Say{Zh: "Anki 包不能在终端里看；请写一个文件名", En: "an Anki package is nothing to read on a terminal; name a file"})
 		}
 		_, err := write(sh.stdout)
 		sh.barEnds()
@@ -97,7 +96,7 @@ func (c *learnExportCmd) format(toOutput bool) (string, error) {
 	case ".markdown":
 		return "md", nil
 	}
-	return "", usagef("the name %s does not say what to write; give --format json, csv, md or apkg", c.File)
+	return "", usage(talk.Say{Zh: "从名称 %s 看不出要写什么格式；请用 --format json、csv、md 或 apkg", En: "the name %s does not say what to write; give --format json, csv, md or apkg"}, c.File)
 }
 
 // write writes the points.
@@ -124,7 +123,7 @@ func (l *learnFar) exportFile(ctx context.Context, sh *shell, format, deck strin
 	}
 	defer resp.Body.Close()
 	if _, err = io.Copy(w, &counted{from: resp.Body, size: max(0, resp.ContentLength), told: sh.bar}); err != nil {
-		return fmt.Errorf("the file did not come whole: %w", err)
+		return talk.Say{Zh: "文件没有传完：%v", En: "the file did not come whole: %v"}.Wrong(err)
 	}
 	return nil
 }

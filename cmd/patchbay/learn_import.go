@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -67,9 +66,9 @@ func (c *learnImportCmd) Run(ctx context.Context, sh *shell) error {
 	case out.Done || c.DryRun:
 		return nil
 	case len(out.Bad) > 0 && !c.SkipBad:
-		return fmt.Errorf("nothing was imported, as something is wrong in %d places; mend them, or leave them out with --skip-bad", len(out.Bad))
+		return talk.Say{Zh: "没有导入任何内容，因为有 %d 处不对；请改正，或用 --skip-bad 略过", En: "nothing was imported, as something is wrong in %d places; mend them, or leave them out with --skip-bad"}.Wrong(len(out.Bad))
 	}
-	return errors.New("nothing was imported")
+	return talk.Say{Zh: "没有导入任何内容", En: "nothing was imported"}.Wrong()
 }
 
 // bring takes the file to where the points are.
@@ -123,7 +122,7 @@ func (c *learnImportCmd) file(sh *shell) (f *os.File, done func(), err error) {
 	}
 	n, err := io.Copy(f, io.LimitReader(sh.stdin, transfer.MaxSize+1))
 	if err == nil && n > transfer.MaxSize {
-		err = fmt.Errorf("standard input has more than %d MiB", transfer.MaxSize>>20)
+		err = talk.Say{Zh: "标准输入超过 %d MiB", En: "standard input has more than %d MiB"}.Wrong(transfer.MaxSize >> 20)
 	}
 	if err != nil {
 		done()
@@ -137,7 +136,7 @@ func sizeOf(f *os.File) (int64, error) {
 	case err != nil:
 		return 0, err
 	case info.IsDir():
-		return 0, fmt.Errorf("%s is a folder", f.Name())
+		return 0, talk.Say{Zh: "%s 是文件夹", En: "%s is a folder"}.Wrong(f.Name())
 	}
 	return info.Size(), nil
 }
@@ -158,7 +157,7 @@ func (sh *shell) imported(out *learn.Imported, dry bool) {
 			sh.say(sayImportMore, len(out.Bad)-badMost)
 			break
 		}
-		text := bad.Why
+		text := bad.In(sh.lang)
 		if bad.What != "" {
 			text = short(bad.What, maxHeading) + ": " + text
 		}
@@ -204,7 +203,7 @@ func (l *learnFar) importFile(ctx context.Context, sh *shell, c *learnImportCmd,
 	defer resp.Body.Close()
 	var out learn.Imported
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxReply)).Decode(&out); err != nil {
-		return nil, fmt.Errorf("%s does not answer as a Patchbay server does", l.url)
+		return nil, talk.Say{Zh: "%s 的回答不像 Patchbay 服务器", En: "%s does not answer as a Patchbay server does"}.Wrong(l.url)
 	}
 	return &out, nil
 }
@@ -241,7 +240,7 @@ func (l *learnFar) file(ctx context.Context, method, what string, query url.Valu
 	}
 	resp, err := l.client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be reached: %w", l.url, unwrapURL(err))
+		return nil, talk.Say{Zh: "无法连接 %s：%v", En: "%s cannot be reached: %v"}.Wrong(l.url, unwrapURL(err))
 	}
 	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusUnprocessableEntity {
 		return resp, nil // the second says in the same form what is wrong with a file

@@ -50,10 +50,10 @@ const (
 // Run lists.
 func (c *learnListCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Limit < 1 {
-		return usagef("--limit is %d; it must be at least 1", c.Limit)
+		return usage(talk.Say{Zh: "--limit 是 %d；至少是 1", En: "--limit is %d; it must be at least 1"}, c.Limit)
 	}
 	if c.Trash && c.learnFilter != (learnFilter{}) {
-		return usagef("--trash lists all that was deleted; --deck and --tag cannot be given with it")
+		return usage(talk.Say{Zh: "--trash 会列出所有已删除的内容；不能同时给出 --deck 和 --tag", En: "--trash lists all that was deleted; --deck and --tag cannot be given with it"})
 	}
 	return c.open(ctx, sh, func(l learnCaller) error {
 		rows, more, err := c.rows(ctx, l)

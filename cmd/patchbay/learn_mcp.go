@@ -7,6 +7,7 @@ import (
 	"patchbay/internal/config"
 	"patchbay/internal/observe"
 	"patchbay/internal/plug/mcp/stdio"
+	"patchbay/internal/talk"
 )
 
 type learnMcpCmd struct {
@@ -47,7 +48,7 @@ func (c *learnMcpCmd) Run(ctx context.Context, sh *shell) error {
 	flags := learnFlags{Server: c.Server, Key: c.Key, dataFlags: c.dataFlags}
 	key := flags.key(sh)
 	if key == "" {
-		return usagef("a key is missing; make one with: patchbay key add --name desktop --scope learn%s and give it as PATCHBAY_KEY", c.again())
+		return usage(talk.Say{Zh: "缺少密钥；生成一个：patchbay key add --name desktop --scope learn%s，然后用 PATCHBAY_KEY 给出", En: "a key is missing; make one with: patchbay key add --name desktop --scope learn%s and give it as PATCHBAY_KEY"}, c.again())
 	}
 	address, err := c.address(ctx, sh)
 	if err != nil {
@@ -75,7 +76,10 @@ func (c *learnMcpCmd) address(ctx context.Context, sh *shell) (string, error) {
 		return "", err
 	}
 	if r == nil {
-		return "", errors.New("no server runs on the data folder; start one with: patchbay serve" + c.again() + ", or name one with --server or PATCHBAY_SERVER")
+		return "", talk.Say{
+			Zh: "这个数据文件夹上没有运行服务；启动服务：patchbay serve%s，或用 --server 或 PATCHBAY_SERVER 指定一个",
+			En: "no server runs on the data folder; start one with: patchbay serve%s, or name one with --server or PATCHBAY_SERVER",
+		}.Wrong(c.again())
 	}
 	return r.url, nil
 }

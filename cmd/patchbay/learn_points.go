@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -95,7 +94,7 @@ func learnFind(ctx context.Context, l learnCaller, list, id string) (string, err
 		return id, nil
 	}
 	if len(id) < learnLeastID {
-		return "", usagef("%q is too short for an id; give at least %d of its last letters, as learn list shows them", id, learnLeastID)
+		return "", usage(talk.Say{Zh: "%q 作为 id 太短；请至少写出它的最后 %d 个字母，learn list 会显示它们", En: "%q is too short for an id; give at least %d of its last letters, as learn list shows them"}, id, learnLeastID)
 	}
 	var found []string
 	err := learnPages(ctx, l, list, map[string]any{"limit": learnPage}, func(rows []json.RawMessage) bool {
@@ -113,11 +112,11 @@ func learnFind(ctx context.Context, l learnCaller, list, id string) (string, err
 	case err != nil:
 		return "", err
 	case len(found) == 0 && list == learnTrash:
-		return "", fmt.Errorf("there is no %q in the trash; patchbay learn list --trash shows what is", id)
+		return "", talk.Say{Zh: "回收站里没有 %q；patchbay learn list --trash 会列出里面有什么", En: "there is no %q in the trash; patchbay learn list --trash shows what is"}.Wrong(id)
 	case len(found) == 0:
-		return "", fmt.Errorf("there is no knowledge point %q; patchbay learn list shows those there are", id)
+		return "", talk.Say{Zh: "没有知识点 %q；patchbay learn list 会列出现有的", En: "there is no knowledge point %q; patchbay learn list shows those there are"}.Wrong(id)
 	case len(found) > 1:
-		return "", fmt.Errorf("%q are the last letters of %d ids; give more of them", id, len(found))
+		return "", talk.Say{Zh: "以 %q 结尾的 id 有 %d 个；请多写几位", En: "%q are the last letters of %d ids; give more of them"}.Wrong(id, len(found))
 	}
 	return found[0], nil
 }

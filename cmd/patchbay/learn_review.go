@@ -36,7 +36,7 @@ Examples:
 // Run asks.
 func (c *learnReviewCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Limit < 0 {
-		return usagef("--limit is %d; it must not be negative", c.Limit)
+		return usage(talk.Say{Zh: "--limit 是 %d；不能是负数", En: "--limit is %d; it must not be negative"}, c.Limit)
 	}
 	return c.open(ctx, sh, func(l learnCaller) error {
 		s := &learnSession{sh: sh, out: sh.stdout, learnCaller: l, typed: newTypist(sh), learnFilter: c.learnFilter, limit: c.Limit, judges: c.Judge, again: c.again(), begun: time.Now()}
@@ -224,7 +224,7 @@ func (s *learnSession) grade(ctx context.Context, a *learnGiven) error {
 			return err
 		}
 		// Nobody knows whether it arrived. Sent again it counts once.
-		s.say(sayReviewLost, oneLine(err.Error()))
+		s.say(sayReviewLost, oneLine(talk.Told(err, s.sh.lang)))
 	}
 }
 
@@ -349,7 +349,7 @@ func (s *learnSession) judge(ctx context.Context, a *learnGiven) {
 	var j learnJudgement
 	err := s.call(ctx, "analyze_recall", map[string]any{"knowledge_point_id": s.card.Point, "recall_text": a.recall}, &j)
 	if err != nil {
-		s.say(sayReviewUnjudged, oneLine(err.Error()))
+		s.say(sayReviewUnjudged, oneLine(talk.Told(err, s.sh.lang)))
 		return
 	}
 	s.verdict(&j)

@@ -68,7 +68,7 @@ func TestLearnThroughAServer(t *testing.T) {
 	d := withPoints(t)
 	var key, wrong struct{ Key string }
 	d.json(&key, "key", "add", "--name", "laptop", "--scope", "learn")
-	d.json(&wrong, "key", "add", "--name", "other", "--scope", "operator")
+	d.json(&wrong, "key", "add", "--name", "other", "--scope", "mcp")
 	s := d.serve()
 	far := newDesk(t) // knows nothing of the data
 	far.env = append(far.env, "PATCHBAY_SERVER="+s.URL+"/api/mcp/", "LEARN_ASSISTANT_API_KEY="+key.Key)

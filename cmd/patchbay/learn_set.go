@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -55,7 +54,7 @@ func (r learnRules) changes() (map[string]any, error) {
 		default:
 			v, err := s.read(*s.text)
 			if err != nil {
-				return nil, usagef("--%s is %q; %w", s.flag, *s.text, err)
+				return nil, usage(talk.Say{Zh: "--%s 是 %q；%v", En: "--%s is %q; %v"}, s.flag, *s.text, err)
 			}
 			out[s.name] = v
 		}
@@ -68,7 +67,7 @@ func readWord(text string) (any, error) { return text, nil }
 func readShare(text string) (any, error) {
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(v > 0 && v < 1) {
-		return nil, fmt.Errorf("give a share such as 0.9")
+		return nil, talk.Say{Zh: "请写成 0.9 这样的比例", En: "give a share such as 0.9"}.Wrong()
 	}
 	return v, nil
 }
@@ -76,7 +75,7 @@ func readShare(text string) (any, error) {
 func readCount(text string) (any, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
-		return nil, fmt.Errorf("give a number such as 20")
+		return nil, talk.Say{Zh: "请写成 20 这样的数字", En: "give a number such as 20"}.Wrong()
 	}
 	return n, nil
 }
@@ -89,7 +88,7 @@ func readMinutes(text string) (any, error) {
 	for part := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(part))
 		if err != nil || n < 1 {
-			return nil, fmt.Errorf("give minutes such as 1,10, or none")
+			return nil, talk.Say{Zh: "请写成 1,10 这样的分钟数，或者不写", En: "give minutes such as 1,10, or none"}.Wrong()
 		}
 		list = append(list, n)
 	}
@@ -103,7 +102,7 @@ func readYes(text string) (any, error) {
 	case "no", "false", "off":
 		return false, nil
 	}
-	return nil, fmt.Errorf("say yes or no")
+	return nil, talk.Say{Zh: "请写 yes 或 no", En: "say yes or no"}.Wrong()
 }
 
 func readDays(text string) (any, error) {
@@ -112,7 +111,7 @@ func readDays(text string) (any, error) {
 		day, percent, _ := strings.Cut(strings.TrimSpace(part), "=")
 		n, err := strconv.Atoi(percent)
 		if err != nil {
-			return nil, fmt.Errorf("give days such as sat=50,sun=0")
+			return nil, talk.Say{Zh: "请写成 sat=50,sun=0 这样", En: "give days such as sat=50,sun=0"}.Wrong()
 		}
 		days[strings.ToLower(day)] = n
 	}

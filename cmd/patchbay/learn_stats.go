@@ -90,7 +90,7 @@ var (
 // Run tells.
 func (c *learnStatsCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Days < 1 || c.Days > daysMost {
-		return usagef("--days is %d; choose from 1 to %d", c.Days, daysMost)
+		return usage(talk.Say{Zh: "--days 是 %d；请选择 1 到 %d", En: "--days is %d; choose from 1 to %d"}, c.Days, daysMost)
 	}
 	return c.open(ctx, sh, func(l learnCaller) error {
 		var raw json.RawMessage

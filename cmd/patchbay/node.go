@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -220,9 +219,9 @@ func keptNode(ctx context.Context, b *app.Base, ref string) (nodeRow, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return nodeRow{}, fmt.Errorf("there is no node %q; patchbay node list shows those there are", ref)
+		return nodeRow{}, talk.Say{Zh: "没有节点 %q；patchbay node list 会列出现有的", En: "there is no node %q; patchbay node list shows those there are"}.Wrong(ref)
 	}
-	return nodeRow{}, fmt.Errorf("%d nodes may be meant by %q; give the id of one", len(found), ref)
+	return nodeRow{}, talk.Say{Zh: "有 %d 个节点可能是 %q；请写出其中一个的 id", En: "%d nodes may be meant by %q; give the id of one"}.Wrong(len(found), ref)
 }
 
 var (
@@ -268,7 +267,7 @@ func (n *nodeRow) seen() time.Time {
 // nodeGone is an error of the database about a node that was found a moment ago.
 func nodeGone(err error) error {
 	if errors.Is(err, store.ErrNotFound) {
-		return errors.New("the node was removed just now")
+		return talk.Say{Zh: "节点刚刚被移除", En: "the node was removed just now"}.Wrong()
 	}
 	return err
 }

@@ -43,7 +43,7 @@ Examples:
 // Run calls the command.
 func (c *nodeInvokeCmd) Run(ctx context.Context, sh *shell) error {
 	if c.Timeout <= 0 {
-		return usagef("--timeout is %s; it has to be a time such as 2m", c.Timeout)
+		return usage(talk.Say{Zh: "--timeout 是 %s；要写成 2m 这样的时间", En: "--timeout is %s; it has to be a time such as 2m"}, c.Timeout)
 	}
 	params, err := c.params(sh)
 	if err != nil {
@@ -54,7 +54,7 @@ func (c *nodeInvokeCmd) Run(ctx context.Context, sh *shell) error {
 		return err
 	}
 	if r == nil {
-		return fmt.Errorf("nodes can be called only while a server runs; start one with: patchbay serve%s", c.dataFlags.again())
+		return talk.Say{Zh: "服务运行时才能调用节点；启动服务：patchbay serve%s", En: "nodes can be called only while a server runs; start one with: patchbay serve%s"}.Wrong(c.dataFlags.again())
 	}
 	answer, err := r.invoke(ctx, c.Node, api.NodeCall{Command: c.Command, Params: params, Timeout: c.Timeout.Milliseconds(), Once: c.Once}, c.Timeout)
 	if err != nil {
@@ -84,7 +84,7 @@ func (c *nodeInvokeCmd) params(sh *shell) (json.RawMessage, error) {
 	text := []byte(strings.TrimSpace(given))
 	switch {
 	case c.Params != "" && !json.Valid(text):
-		return nil, usagef(`--params has to be JSON, such as {"bins":["git"]}`)
+		return nil, usage(talk.Say{Zh: `--params 要是 JSON，例如 {"bins":["git"]}`, En: `--params has to be JSON, such as {"bins":["git"]}`})
 	case len(set) == 0 && c.Params == "":
 		return nil, nil
 	case len(set) == 0:
@@ -92,7 +92,7 @@ func (c *nodeInvokeCmd) params(sh *shell) (json.RawMessage, error) {
 	}
 	params := map[string]json.RawMessage{}
 	if c.Params != "" && (json.Unmarshal(text, &params) != nil || params == nil) {
-		return nil, usagef("--params has to be a JSON object if there are parameters as name=value too")
+		return nil, usage(talk.Say{Zh: "同时有 名称=值 这样的参数时，--params 要是 JSON 对象", En: "--params has to be a JSON object if there are parameters as name=value too"})
 	}
 	for name, value := range set {
 		if params[name], err = argument(nil, value); err != nil {
@@ -128,9 +128,9 @@ func (r *remote) invoke(ctx context.Context, ref string, call api.NodeCall, limi
 	case err != nil && ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		return nil, errors.New("the connection broke before the answer was finished")
+		return nil, talk.Say{Zh: "回答还没结束，连接就中断了", En: "the connection broke before the answer was finished"}.Wrong()
 	case len(answer) > maxInvoked || !json.Valid(answer):
-		return nil, fmt.Errorf("%s does not answer as a Patchbay server does", r.url)
+		return nil, talk.Say{Zh: "%s 的回答不像 Patchbay 服务器", En: "%s does not answer as a Patchbay server does"}.Wrong(r.url)
 	}
 	return answer, nil
 }
@@ -151,9 +151,9 @@ func (c *nodeInvokeCmd) explained(ctx context.Context, r *remote, err error) err
 	told := strings.TrimSuffix(plain(e.Error()), ".")
 	switch {
 	case d.Reason == wire.NotAllowlisted:
-		return fmt.Errorf("%s; the server's settings nodes.allow and nodes.deny say which commands nodes are told", told)
+		return talk.Say{Zh: "%s；服务器的设置 nodes.allow 和 nodes.deny 决定可以让节点执行哪些命令", En: "%s; the server's settings nodes.allow and nodes.deny say which commands nodes are told"}.Wrong(told)
 	case d.Reason == wire.NotDeclared:
-		return fmt.Errorf("%s; patchbay node describe %s%s shows what it can do", told, quoteWord(c.Node), c.again())
+		return talk.Say{Zh: "%s；patchbay node describe %s%s 会列出它能做什么", En: "%s; patchbay node describe %s%s shows what it can do"}.Wrong(told, quoteWord(c.Node), c.again())
 	case d.Reason != wire.NothingDeclared && d.Code != wire.DetailPairChanged && d.Code != wire.DetailNotConnected:
 		return err
 	}
@@ -162,13 +162,13 @@ func (c *nodeInvokeCmd) explained(ctx context.Context, r *remote, err error) err
 	case lookErr != nil:
 		return err
 	case n.PendingRequest != "":
-		return fmt.Errorf("what %s wants to run has to be approved first: patchbay pair approve %s%s", n.called(), shortID(n.PendingRequest, shortRequest), c.again())
+		return talk.Say{Zh: "%s 要运行的内容需要先批准：patchbay pair approve %s%s", En: "what %s wants to run has to be approved first: patchbay pair approve %s%s"}.Wrong(n.called(), shortID(n.PendingRequest, shortRequest), c.again())
 	case n.Approval == wire.Unapproved:
-		return fmt.Errorf("what %s wants to run was rejected; it asks again when it connects the next time", n.called())
+		return talk.Say{Zh: "%s 要运行的内容已被拒绝；它下次连接时会再次请求", En: "what %s wants to run was rejected; it asks again when it connects the next time"}.Wrong(n.called())
 	case !*n.Connected && n.seen().IsZero():
-		return fmt.Errorf("%s is not connected", n.called())
+		return talk.Say{Zh: "%s 没有连接", En: "%s is not connected"}.Wrong(n.called())
 	case !*n.Connected:
-		return fmt.Errorf("%s is not connected; it was seen last at %s", n.called(), n.seen().Local().Format("2006-01-02 15:04:05"))
+		return talk.Say{Zh: "%s 没有连接；最后一次在线是 %s", En: "%s is not connected; it was seen last at %s"}.Wrong(n.called(), n.seen().Local().Format("2006-01-02 15:04:05"))
 	}
 	return err
 }
@@ -196,7 +196,7 @@ var sayNodeDone = talk.Say{Zh: "已执行；没有返回内容。", En: "It is d
 func (sh *shell) showInvoked(answer json.RawMessage, command, out string) error {
 	var in invoked
 	if err := json.Unmarshal(answer, &in); err != nil {
-		return errors.New("the server gave no result; is it of another version?")
+		return talk.Say{Zh: "服务器没有给出结果；它是别的版本吗？", En: "the server gave no result; is it of another version?"}.Wrong()
 	}
 	blocks, p := readPayload(in.Payload)
 	switch {
@@ -217,7 +217,7 @@ func (sh *shell) showInvoked(answer json.RawMessage, command, out string) error 
 		}
 	}
 	if p.IsError {
-		return fmt.Errorf("%s says that it failed", command)
+		return talk.Say{Zh: "%s 说它失败了", En: "%s says that it failed"}.Wrong(command)
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -71,13 +70,13 @@ func (p *pairing) find(ref string) (app.PairRef, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return app.PairRef{}, fmt.Errorf("no request %q waits; patchbay pair list shows those that do. One that has expired comes again when the device tries again", ref)
+		return app.PairRef{}, talk.Say{Zh: "没有等待中的请求 %q；patchbay pair list 会列出等待中的。已过期的请求会在设备重试时再次出现", En: "no request %q waits; patchbay pair list shows those that do. One that has expired comes again when the device tries again"}.Wrong(ref)
 	}
 	ids := make([]string, len(found))
 	for i, f := range found {
 		ids[i] = shortID(f.ID, shortRequest)
 	}
-	return app.PairRef{}, fmt.Errorf("%d requests may be meant by %q; give the id of one: %s", len(found), ref, join(ids))
+	return app.PairRef{}, talk.Say{Zh: "有 %d 个请求可能是 %q；请写出其中一个的 id：%s", En: "%d requests may be meant by %q; give the id of one: %s"}.Wrong(len(found), ref, join(ids))
 }
 
 // decision is what was decided about a request.
@@ -177,11 +176,11 @@ func decideHere(ctx context.Context, b *app.Base, d *decision) error {
 	}
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return errors.New("the request has expired just now; it comes again when the device tries again")
+		return talk.Say{Zh: "请求刚刚过期；设备重试时会再次出现", En: "the request has expired just now; it comes again when the device tries again"}.Wrong()
 	case errors.Is(err, store.ErrOccupied):
-		return errors.New("the device is paired with somebody else; that one has to remove it first: patchbay node rm NODE")
+		return talk.Say{Zh: "设备已与别人配对；要由对方先移除：patchbay node rm 节点", En: "the device is paired with somebody else; that one has to remove it first: patchbay node rm NODE"}.Wrong()
 	case errors.Is(err, store.ErrFull):
-		return errors.New("too many devices are paired already; remove some: patchbay node rm NODE")
+		return talk.Say{Zh: "已配对的设备太多；请移除一些：patchbay node rm 节点", En: "too many devices are paired already; remove some: patchbay node rm NODE"}.Wrong()
 	}
 	return err
 }

@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"patchbay/internal/talk"
 )
 
 // maxValue is the largest value read from a file, in bytes. It protects against
@@ -19,10 +21,10 @@ func (sh *shell) pairs(texts []string) (map[string]string, error) {
 	for _, text := range texts {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
-			return nil, usagef("%q is no setting; write name=value", text)
+			return nil, usage(talk.Say{Zh: "%q 不是设置；请写成 名称=值", En: "%q is no setting; write name=value"}, text)
 		}
 		if _, twice := set[name]; twice {
-			return nil, usagef("%s is given twice", name)
+			return nil, usage(talk.Say{Zh: "%s 给了两次", En: "%s is given twice"}, name)
 		}
 		value, err := sh.value(value)
 		if err != nil {
@@ -57,7 +59,7 @@ func readValue(r io.Reader) (string, error) {
 		return "", err
 	}
 	if len(b) > maxValue {
-		return "", fmt.Errorf("the file is larger than %d bytes", maxValue)
+		return "", talk.Say{Zh: "文件超过 %d 字节", En: "the file is larger than %d bytes"}.Wrong(maxValue)
 	}
 	return strings.TrimRight(string(b), "\r\n"), nil
 }

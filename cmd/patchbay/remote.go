@@ -19,6 +19,7 @@ import (
 	"patchbay/internal/config"
 	"patchbay/internal/control"
 	"patchbay/internal/store"
+	"patchbay/internal/talk"
 )
 
 // serverFlags say which server is meant, if it is not the one of the data folder.
@@ -38,16 +39,16 @@ func (f serverFlags) remote(sh *shell) (*remote, error) {
 	}
 	if address == "" {
 		if f.Key != "" {
-			return nil, usagef("--key is given without --server")
+			return nil, usage(talk.Say{Zh: "给了 --key，却没有 --server", En: "--key is given without --server"})
 		}
 		return nil, nil
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-		return nil, usagef("the server's address has to look like https://board.example.org")
+		return nil, usage(talk.Say{Zh: "服务器的地址要像 https://board.example.org 这样", En: "the server's address has to look like https://board.example.org"})
 	}
 	if key == "" {
-		return nil, usagef("a key for the server is missing; give --key or PATCHBAY_KEY (patchbay key add --scope operator makes one)")
+		return nil, usage(talk.Say{Zh: "缺少服务器的密钥；请用 --key 或 PATCHBAY_KEY 给出（patchbay key add --scope operator 可生成）", En: "a key for the server is missing; give --key or PATCHBAY_KEY (patchbay key add --scope operator makes one)"})
 	}
 	return newRemote(strings.TrimRight(address, "/"), key, sh), nil
 }
@@ -90,7 +91,7 @@ func localTransport() *http.Transport {
 	return &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // see above
 }
 
-var errUnauthorized = errors.New("the server refuses the key; it needs scope operator or admin, and must not be revoked")
+var errUnauthorized = talk.Say{Zh: "服务器拒绝了密钥；它需要 operator 或 admin 权限，且不能已吊销", En: "the server refuses the key; it needs scope operator or admin, and must not be revoked"}.Wrong()
 
 const (
 	// callLimit is how long a call may take that is not a question.
@@ -109,7 +110,7 @@ func (r *remote) do(ctx context.Context, method, path string, body, into any) er
 	}
 	defer resp.Body.Close()
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxReply)).Decode(into); err != nil {
-		return fmt.Errorf("%s does not answer as a Patchbay server does", r.url)
+		return talk.Say{Zh: "%s 的回答不像 Patchbay 服务器", En: "%s does not answer as a Patchbay server does"}.Wrong(r.url)
 	}
 	return nil
 }
@@ -130,7 +131,7 @@ func (r *remote) send(ctx context.Context, method, path string, body any) (*http
 	req.Header.Set("User-Agent", "patchbay")
 	resp, err := r.client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be reached: %w", r.url, unwrapURL(err))
+		return nil, talk.Say{Zh: "无法连接 %s：%v", En: "%s cannot be reached: %v"}.Wrong(r.url, unwrapURL(err))
 	}
 	if resp.StatusCode == http.StatusOK {
 		return resp, nil
@@ -153,7 +154,7 @@ func (r *remote) refusal(resp *http.Response) error {
 	}
 	var said api.NodeFailure // which has all that any refusal has
 	if json.NewDecoder(io.LimitReader(resp.Body, maxReply)).Decode(&said) != nil || said.Error == "" {
-		return fmt.Errorf("%s answers %s; is it a Patchbay server?", r.url, resp.Status)
+		return talk.Say{Zh: "%s 的回答是 %s；它是 Patchbay 服务器吗？", En: "%s answers %s; is it a Patchbay server?"}.Wrong(r.url, resp.Status)
 	}
 	return &refusedError{said}
 }
@@ -192,7 +193,7 @@ func stream[T any](ctx context.Context, r *remote, path string, body any, line f
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return errors.New("the connection broke before the answer was finished")
+			return talk.Say{Zh: "回答还没结束，连接就中断了", En: "the connection broke before the answer was finished"}.Wrong()
 		}
 		if last, err := line(l); err != nil || last {
 			return err

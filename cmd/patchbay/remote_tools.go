@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
 
 	"patchbay/internal/api"
 	"patchbay/internal/control"
+	"patchbay/internal/talk"
 )
 
 // reach finds the server that is meant: the one that was named, or the one that
@@ -32,7 +32,7 @@ func reach(ctx context.Context, sh *shell, d dataFlags, f serverFlags) (*remote,
 func reachTools(ctx context.Context, sh *shell, d dataFlags, f serverFlags) (*remote, error) {
 	r, err := reach(ctx, sh, d, f)
 	if r == nil && err == nil {
-		err = fmt.Errorf("tools are known only while a server runs; start one with: patchbay serve%s", d.again())
+		err = talk.Say{Zh: "服务运行时才知道有哪些工具；启动服务：patchbay serve%s", En: "tools are known only while a server runs; start one with: patchbay serve%s"}.Wrong(d.again())
 	}
 	return r, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"patchbay/internal/config"
+	"patchbay/internal/talk"
 )
 
 // The exit codes of every command.
@@ -47,11 +48,13 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	command.Bind(sh)
 	err = command.Run()
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		fmt.Fprintln(stderr, "patchbay: interrupted")
+		fmt.Fprintln(stderr, "patchbay:", sayInterrupted.In(sh.lang))
 		return exitInterrupted
 	}
 	return sh.fail(err)
 }
+
+var sayInterrupted = talk.Say{Zh: "已中断", En: "interrupted"}
 
 // newParser makes the parser of the command line. Exit is called after help was
 // printed; what follows then is of no interest.
@@ -76,8 +79,8 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// usagef makes a usageError.
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+// usage makes a usageError.
+func usage(s talk.Say, args ...any) error { return usageError{s.Wrong(args...)} }
 
 // asUsage adds to the parser's error where help is to be had.
 func asUsage(err error) error {
@@ -87,7 +90,7 @@ func asUsage(err error) error {
 			command = node.FullPath()
 		}
 	}
-	return usagef("%w; see: %s --help", err, command)
+	return usage(talk.Say{Zh: "%v；请看：%s --help", En: "%v; see: %s --help"}, err, command)
 }
 
 // exitCode is the code of an error.

@@ -69,7 +69,7 @@ func (sh *shell) fail(err error) int {
 		}
 		return exitCode(err)
 	}
-	fmt.Fprintln(sh.stderr, "patchbay:", oneLine(err.Error()))
+	fmt.Fprintln(sh.stderr, "patchbay:", oneLine(talk.Told(err, sh.lang)))
 	return exitCode(err)
 }
 
@@ -130,7 +130,7 @@ func readLines(r io.Reader, to chan<- read) {
 		to <- read{line: lines.Text()}
 	}
 	if err := lines.Err(); err != nil {
-		to <- read{err: fmt.Errorf("standard input: %w", err)}
+		to <- read{err: talk.Say{Zh: "标准输入：%v", En: "standard input: %v"}.Wrong(err)}
 	}
 }
 

@@ -64,11 +64,11 @@ func theShim[T any](all []T, name string, upstream func(T) store.Upstream) (foun
 	case n == 1:
 		return found, nil
 	case n > 1:
-		return found, usagef("%d people have joined a gateway named %s; say whose with --user NAME", n, name)
+		return found, usage(talk.Say{Zh: "有 %d 个人加入了名为 %s 的网关；请用 --user 名称 说明是谁的", En: "%d people have joined a gateway named %s; say whose with --user NAME"}, n, name)
 	case other != "":
-		return found, fmt.Errorf("%s is an upstream of kind %s; see: patchbay upstream show %s", name, other, name)
+		return found, talk.Say{Zh: "%s 是 %s 这种上游；请看：patchbay upstream show %s", En: "%s is an upstream of kind %s; see: patchbay upstream show %s"}.Wrong(name, other, name)
 	}
-	return found, fmt.Errorf("no gateway named %q was joined; patchbay shim list shows those that were", name)
+	return found, talk.Say{Zh: "没有加入名为 %q 的网关；patchbay shim list 会列出已加入的", En: "no gateway named %q was joined; patchbay shim list shows those that were"}.Wrong(name)
 }
 
 // onlyShims leaves out upstreams of other kinds.

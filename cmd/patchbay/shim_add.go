@@ -80,7 +80,7 @@ func (c *shimAddCmd) Run(ctx context.Context, sh *shell) error {
 		row := control.Upstream{Upstream: u}
 		r, err := running(ctx, sh, b.Config)
 		if err != nil {
-			return fmt.Errorf("the gateway is added, but how it goes is not known: %w", err)
+			return talk.Say{Zh: "网关已添加，但不知道情况如何：%v", En: "the gateway is added, but how it goes is not known: %v"}.Wrong(err)
 		}
 		if r != nil {
 			seen, err := r.awaitShim(ctx, u.Number, c.Wait)
@@ -88,7 +88,7 @@ func (c *shimAddCmd) Run(ctx context.Context, sh *shell) error {
 			case ctx.Err() != nil:
 				return ctx.Err()
 			case err != nil:
-				return fmt.Errorf("the gateway is added, but how it goes is not known: %w", err)
+				return talk.Say{Zh: "网关已添加，但不知道情况如何：%v", En: "the gateway is added, but how it goes is not known: %v"}.Wrong(err)
 			case seen != nil:
 				row, added.State, added.Nodes = *seen, seen.State, seen.Nodes
 			}
@@ -101,7 +101,7 @@ func (c *shimAddCmd) settings(sh *shell) (s *app.ShimSettings, err error) {
 	s = &app.ShimSettings{Mode: shim.Mode(c.Mode), Title: c.Title, Devices: c.Devices, Notices: c.Notices}
 	if s.Mode == shim.Each {
 		if s.Mode = ""; c.Title != "" {
-			return nil, usagef("--title goes with --mode one; each board is called by its own name otherwise")
+			return nil, usage(talk.Say{Zh: "--title 要和 --mode one 一起用；否则每个设备用自己的名称", En: "--title goes with --mode one; each board is called by its own name otherwise"})
 		}
 	}
 	if s.URL, err = sh.value(c.URL); err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"patchbay/internal/app"
 	"patchbay/internal/store"
@@ -36,7 +35,7 @@ func (c *shimRmCmd) Run(ctx context.Context, sh *shell) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return errors.New("nothing was removed; answer y, or give --yes")
+			return talk.Say{Zh: "没有移除任何东西；请回答 y，或加上 --yes", En: "nothing was removed; answer y, or give --yes"}.Wrong()
 		}
 		if err := b.Store.Upstreams.Remove(ctx, u.Number); err != nil {
 			return err

@@ -57,7 +57,7 @@ func (c *simulateGlassesCmd) Run(ctx context.Context, sh *shell) error {
 		err = w.session(ctx)
 	}
 	if err == nil && w.violations > 0 {
-		err = fmt.Errorf("the answers break the platform's protocol in %d ways, see above", w.violations)
+		err = talk.Say{Zh: "回答有 %d 处违反平台的协议，见上", En: "the answers break the platform's protocol in %d ways, see above"}.Wrong(w.violations)
 	}
 	return err
 }
@@ -84,7 +84,7 @@ func (d dataFlags) serverAddress(sh *shell, given, path string) (string, error) 
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", usagef("--url has to look like https://board.example.org")
+		return "", usage(talk.Say{Zh: "--url 要像 https://board.example.org 这样", En: "--url has to look like https://board.example.org"})
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = path
@@ -235,7 +235,7 @@ func (w *wearer) heard(ctx context.Context, said string, a sim.Answer, err error
 	}
 	w.violations += len(a.Violations)
 	if a.Err != "" {
-		return fmt.Errorf("the server refuses: %s", a.Err)
+		return talk.Say{Zh: "服务器拒绝：%s", En: "the server refuses: %s"}.Wrong(a.Err)
 	}
 	for _, c := range a.Commands {
 		if c.Name == talk.CommandTakePhoto {
@@ -248,7 +248,7 @@ func (w *wearer) heard(ctx context.Context, said string, a sim.Answer, err error
 // takePhoto does what a bot asked the glasses to do.
 func (w *wearer) takePhoto(ctx context.Context, photos int) error {
 	if photos <= 0 {
-		return errors.New("the bot wants photo after photo")
+		return talk.Say{Zh: "机器人不停地要照片", En: "the bot wants photo after photo"}.Wrong()
 	}
 	file := w.cmd.Image
 	if _, live := terminal(w.sh.stdin); file == "" && live && w.cmd.Text == "" {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"patchbay/internal/plug/mcp/sim"
 	"patchbay/internal/talk"
@@ -53,7 +52,7 @@ func (c *simulateHomeCmd) dial(ctx context.Context, sh *shell) error {
 	}
 	home, err := sim.Dial(ctx, address)
 	if err != nil {
-		return errors.New("the address cannot be connected to, or refuses the token") // err names the address, which holds a secret
+		return talk.Say{Zh: "这个地址无法连接，或者拒绝了令牌", En: "the address cannot be connected to, or refuses the token"}.Wrong() // err names the address, which holds a secret
 	}
 	defer home.Close()
 	if err := sh.result(map[string]bool{"connected": true}, func() { sh.say(sayHomeDone) }); err != nil {
@@ -63,6 +62,6 @@ func (c *simulateHomeCmd) dial(ctx context.Context, sh *shell) error {
 	case <-ctx.Done():
 		return nil
 	case <-home.Done():
-		return errors.New("the connection has ended")
+		return talk.Say{Zh: "连接已结束", En: "the connection has ended"}.Wrong()
 	}
 }

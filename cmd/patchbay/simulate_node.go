@@ -17,6 +17,7 @@ import (
 	"patchbay/internal/plug/openclaw/client"
 	"patchbay/internal/plug/openclaw/sim"
 	"patchbay/internal/plug/openclaw/wire"
+	"patchbay/internal/talk"
 )
 
 type simulateNodeCmd struct {
@@ -88,11 +89,11 @@ func (c *simulateNodeCmd) validate() error {
 	c.perSecond = rate
 	switch {
 	case err != nil || !(rate > 0 && rate < 1e6):
-		return usagef("--ramp is %q; it has to look like 50/s", c.Ramp)
+		return usage(talk.Say{Zh: "--ramp 是 %q；要写成 50/s 这样", En: "--ramp is %q; it has to look like 50/s"}, c.Ramp)
 	case c.Count < 0 || c.Count > maxNodes:
-		return usagef("--count is %d; it has to be between 1 and %d", c.Count, maxNodes)
+		return usage(talk.Say{Zh: "--count 是 %d；要在 1 到 %d 之间", En: "--count is %d; it has to be between 1 and %d"}, c.Count, maxNodes)
 	case c.For < 0:
-		return usagef("--for is %s; it has to be a time such as 5m", c.For)
+		return usage(talk.Say{Zh: "--for 是 %s；要写成 5m 这样的时间", En: "--for is %s; it has to be a time such as 5m"}, c.For)
 	}
 	return nil
 }
@@ -126,7 +127,7 @@ func (c *simulateNodeCmd) place(ctx context.Context, sh *shell) (*nodePlace, err
 	}
 	if c.Server != "" {
 		if p.url, err = client.ParseURL(c.Server); err != nil {
-			return nil, usagef("--server: %w", err)
+			return nil, usage(talk.Say{Zh: "--server：%v", En: "--server: %v"}, err)
 		}
 		return p, nil
 	}
@@ -135,7 +136,7 @@ func (c *simulateNodeCmd) place(ctx context.Context, sh *shell) (*nodePlace, err
 		return nil, err
 	}
 	if r == nil {
-		return nil, fmt.Errorf("no server runs on this data folder; start one with patchbay serve%s, or give --server", c.again())
+		return nil, talk.Say{Zh: "这个数据文件夹上没有运行服务；用 patchbay serve%s 启动，或给出 --server", En: "no server runs on this data folder; start one with patchbay serve%s, or give --server"}.Wrong(c.again())
 	}
 	p.here, p.url, p.over = true, "ws"+strings.TrimPrefix(r.url, "http"), localTransport()
 	p.make = func(ctx context.Context) (string, func(context.Context) error, error) {
@@ -171,7 +172,7 @@ func (p *nodePlace) needKey(ctx context.Context) (err error) {
 	case p.key != "":
 		return nil
 	case p.make == nil:
-		return usagef("--key is missing: a key with scope node (patchbay key add --name node --scope node makes one), or the gateway's token")
+		return usage(talk.Say{Zh: "缺少 --key：需要 node 权限的密钥（patchbay key add --name node --scope node 可生成），或网关的令牌", En: "--key is missing: a key with scope node (patchbay key add --name node --scope node makes one), or the gateway's token"})
 	}
 	p.key, p.revoke, err = p.make(ctx)
 	return err

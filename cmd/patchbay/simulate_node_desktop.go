@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"regexp"
 	"sync"
 	"time"
@@ -143,9 +142,9 @@ func (d *desktopNode) ended(ctx context.Context) error {
 func turnedAway(e *wire.Error) error {
 	switch e.Detail() {
 	case wire.DetailTokenMismatch, wire.DetailTokenMissing, wire.DetailDeviceToken:
-		return errors.New("the server refuses the key; make another one with: patchbay key add --name node --scope node")
+		return talk.Say{Zh: "服务器拒绝了密钥；再生成一个：patchbay key add --name node --scope node", En: "the server refuses the key; make another one with: patchbay key add --name node --scope node"}.Wrong()
 	}
-	return fmt.Errorf("the server turns the node away: %s", plain(e.Message))
+	return talk.Say{Zh: "服务器不接受这个节点：%s", En: "the server turns the node away: %s"}.Wrong(plain(e.Message))
 }
 
 // connect connects the node until ctx ends or it does not try again, and returns why
@@ -196,7 +195,7 @@ func (d *desktopNode) keep(token string, me nodeIdentity) {
 	}
 	d.ids.token(d.cmd.Name, d.place.url, token)
 	if err := d.ids.save(); err != nil {
-		d.sh.fail(fmt.Errorf("the node's token is not kept: %w", err))
+		d.sh.fail(talk.Say{Zh: "没能保存节点的令牌：%v", En: "the node's token is not kept: %v"}.Wrong(err))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"patchbay/internal/plug/openclaw/wire"
+	"patchbay/internal/talk"
 )
 
 // nodeIdentity is what a simulated node must not lose. It is a secret.
@@ -55,7 +56,7 @@ func readIdentities(file string) (map[string]nodeIdentity, error) {
 		return nil, err
 	}
 	if len(text) > maxIdentities || json.Unmarshal(text, &all) != nil || all == nil {
-		return nil, fmt.Errorf("%s holds no keys of simulated nodes; remove it, or give another file with --identity", file)
+		return nil, talk.Say{Zh: "%s 里没有模拟节点的密钥；请移除它，或用 --identity 给出别的文件", En: "%s holds no keys of simulated nodes; remove it, or give another file with --identity"}.Wrong(file)
 	}
 	return all, nil
 }

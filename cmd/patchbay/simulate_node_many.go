@@ -98,7 +98,7 @@ func (c *simulateNodeCmd) many(ctx context.Context, sh *shell, p *nodePlace, ids
 		return err
 	}
 	if f.Connected < f.Nodes {
-		return fmt.Errorf("%d of %d nodes are not connected; of the first: %s", f.Nodes-f.Connected, f.Nodes, f.Error)
+		return talk.Say{Zh: "%d 个节点没有连接，共 %d 个；第一个的原因：%s", En: "%d of %d nodes are not connected; of the first: %s"}.Wrong(f.Nodes-f.Connected, f.Nodes, f.Error)
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ func (b *desktopBoard) once(ctx context.Context) error {
 	a, err := b.Ask(limited, b.speech[0])
 	cancel()
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		err = fmt.Errorf("there was no answer within %v", boardAskLimit)
+		err = talk.Say{Zh: "%v 内没有得到回答", En: "there was no answer within %v"}.Wrong(boardAskLimit)
 	}
 	if err != nil && ctx.Err() == nil {
 		return errors.Join(err, b.verdict())
@@ -149,7 +149,7 @@ func brokenRules(v []sim.Violation) error {
 	if len(v) == 0 {
 		return nil
 	}
-	return fmt.Errorf("the server breaks the boards' protocol in %d ways, see above", len(v))
+	return talk.Say{Zh: "服务器有 %d 处违反语音设备的协议，见上", En: "the server breaks the boards' protocol in %d ways, see above"}.Wrong(len(v))
 }
 
 // session does what is typed.
@@ -223,7 +223,7 @@ func (b *desktopBoard) do(ctx context.Context, line string) error {
 		return b.Boot(ctx)
 	}
 	if strings.HasPrefix(command, "/") {
-		return fmt.Errorf("there is no %s; %s", plain(command), sayBoardLines.In(b.sh.lang))
+		return talk.Say{Zh: "没有 %s；%s", En: "there is no %s; %s"}.Wrong(plain(command), sayBoardLines.In(b.sh.lang))
 	}
 	return b.typed(ctx, line)
 }
@@ -235,7 +235,7 @@ func (b *desktopBoard) say(ctx context.Context, number string) (err error) {
 		n, err = strconv.Atoi(number)
 	}
 	if err != nil || n < 1 || n > len(b.speech) {
-		return fmt.Errorf("there is no recording %s; there are %d", plain(number), len(b.speech))
+		return talk.Say{Zh: "没有录音 %s；一共有 %d 个", En: "there is no recording %s; there are %d"}.Wrong(plain(number), len(b.speech))
 	}
 	manual := b.cmd.Mode == wire.ModeManual
 	switch v := b.View(); {

@@ -167,7 +167,7 @@ func (b *desktopBoard) answered(ctx context.Context) error {
 	a, err := b.Ask(limited, b.speech[0])
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		return fmt.Errorf("there was no answer within %v", boardAskLimit)
+		return talk.Say{Zh: "%v 内没有得到回答", En: "there was no answer within %v"}.Wrong(boardAskLimit)
 	case err != nil:
 		return err
 	case a.Packets == 0:

@@ -67,10 +67,10 @@ func (c *simulateXiaozhiCmd) many(ctx context.Context, sh *shell, opt sim.Option
 		fmt.Fprintln(sh.stderr, sayBroken.In(sh.lang, plain(sim.Violation(v).String())))
 	}
 	if m.why != nil {
-		return fmt.Errorf("%d things failed; the first: %w", m.failed.Load(), m.why)
+		return talk.Say{Zh: "有 %d 处失败；第一处：%v", En: "%d things failed; the first: %v"}.Wrong(m.failed.Load(), m.why)
 	}
 	if len(f.Violations) > 0 {
-		return fmt.Errorf("the server breaks the boards' protocol in %d ways, see above", len(f.Violations))
+		return talk.Say{Zh: "服务器有 %d 处违反语音设备的协议，见上", En: "the server breaks the boards' protocol in %d ways, see above"}.Wrong(len(f.Violations))
 	}
 	return nil
 }

@@ -2,10 +2,11 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"patchbay/internal/talk"
 )
 
 // toolArguments makes the arguments of a call: the object that was given, and on
@@ -15,7 +16,7 @@ func toolArguments(schema json.RawMessage, object string, set map[string]string)
 	args := map[string]json.RawMessage{}
 	if object != "" {
 		if err := json.Unmarshal([]byte(object), &args); err != nil || args == nil {
-			return nil, usagef(`--args has to be a JSON object, such as {"city":"Paris"}`)
+			return nil, usage(talk.Say{Zh: `--args 要是 JSON 对象，例如 {"city":"Paris"}`, En: `--args has to be a JSON object, such as {"city":"Paris"}`})
 		}
 	}
 	var root any
@@ -26,7 +27,7 @@ func toolArguments(schema json.RawMessage, object string, set map[string]string)
 	for name, text := range set {
 		value, err := argument(typesOf(root, properties[name]), text)
 		if err != nil {
-			return nil, usagef("%s: %w", name, err)
+			return nil, usage(talk.Say{Zh: "%s：%v", En: "%s: %v"}, name, err)
 		}
 		args[name] = value
 	}
@@ -48,7 +49,7 @@ func argument(types map[string]bool, text string) (json.RawMessage, error) {
 	case len(types) == 0:
 		return quoted, nil
 	}
-	return nil, fmt.Errorf("%q has to be JSON: %s", text, strings.Join(slices.Sorted(maps.Keys(types)), " or "))
+	return nil, talk.Say{Zh: "%q 要是 JSON：%s", En: "%q has to be JSON: %s"}.Wrong(text, strings.Join(slices.Sorted(maps.Keys(types)), " or "))
 }
 
 // schemaSteps bounds how many references and alternatives of one argument are

@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"patchbay/internal/api"
+	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
@@ -82,7 +82,7 @@ func (sh *shell) readArguments(pairs []string, object string) (g givenArguments,
 		return g, fmt.Errorf("--args: %w", err)
 	}
 	if object != "" && g.object == "" {
-		return g, usagef("--args is empty; give a JSON object")
+		return g, usage(talk.Say{Zh: "--args 是空的；请给出 JSON 对象", En: "--args is empty; give a JSON object"})
 	}
 	return g, nil
 }
@@ -148,7 +148,7 @@ func (sh *shell) showCall(end api.ToolLine, tool, out string) error {
 		}
 	}
 	if end.Result.IsError {
-		return fmt.Errorf("%s says that it failed", tool)
+		return talk.Say{Zh: "%s 说它失败了", En: "%s says that it failed"}.Wrong(tool)
 	}
 	return nil
 }
@@ -159,7 +159,7 @@ func callContent(end api.ToolLine) ([]content, error) {
 		return nil, toolError(end)
 	}
 	if end.Result == nil {
-		return nil, errors.New("the server gave no result; is it of another version?")
+		return nil, talk.Say{Zh: "服务器没有给出结果；它是别的版本吗？", En: "the server gave no result; is it of another version?"}.Wrong()
 	}
 	return readContent(end.Result.Content)
 }

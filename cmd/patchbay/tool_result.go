@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,7 +29,7 @@ type content struct {
 func readContent(raw json.RawMessage) ([]content, error) {
 	var blocks []content
 	if len(raw) > 0 && json.Unmarshal(raw, &blocks) != nil {
-		return nil, errors.New("the result cannot be read; --json shows it as it is")
+		return nil, talk.Say{Zh: "结果读不了；--json 会原样显示", En: "the result cannot be read; --json shows it as it is"}.Wrong()
 	}
 	return blocks, nil
 }
@@ -109,7 +108,7 @@ func (sh *shell) save(blocks []content, file string) error {
 		fmt.Fprintf(sh.stderr, "%s: %s, %d bytes\n", name, label(c.Type, mime), len(data))
 	}
 	if n == 0 {
-		return fmt.Errorf("the result holds no picture, sound or file, so %s was not written", file)
+		return talk.Say{Zh: "结果里没有图片、声音或文件，所以没有写入 %s", En: "the result holds no picture, sound or file, so %s was not written"}.Wrong(file)
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"patchbay/internal/api"
@@ -50,7 +49,7 @@ func (f *ruleFlags) set(ctx context.Context, sh *shell, rule string, done talk.S
 		}
 		err = b.Store.ToolRules.Set(ctx, store.ToolRule{Owner: p.ID, Tool: f.Tool, Rule: rule, Created: time.Now()})
 		if errors.Is(err, store.ErrNotFound) {
-			return fmt.Errorf("there is no rule for %s; patchbay tool rules shows those there are", f.Tool)
+			return talk.Say{Zh: "没有关于 %s 的规则；patchbay tool rules 会列出现有的", En: "there is no rule for %s; patchbay tool rules shows those there are"}.Wrong(f.Tool)
 		}
 		if err != nil {
 			return err

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"patchbay/internal/api"
@@ -39,7 +38,7 @@ func (c *toolShowCmd) Run(ctx context.Context, sh *shell) error {
 		return err
 	}
 	if t == nil {
-		return fmt.Errorf("there is no tool %q; patchbay tool list --all shows those there are", c.Tool)
+		return talk.Say{Zh: "没有工具 %q；patchbay tool list --all 会列出现有的", En: "there is no tool %q; patchbay tool list --all shows those there are"}.Wrong(c.Tool)
 	}
 	return sh.result(t, func() { sh.showTool(t) })
 }
@@ -51,7 +50,7 @@ func (r *remote) tool(ctx context.Context, user, name string) (*api.Tool, error)
 		return nil, err
 	}
 	if len(list) > 1 {
-		return nil, usagef("%d people have a tool named %s; say whose with --user NAME", len(list), name)
+		return nil, usage(talk.Say{Zh: "有 %d 个人的工具叫 %s；请用 --user 名称 说明是谁的", En: "%d people have a tool named %s; say whose with --user NAME"}, len(list), name)
 	}
 	return &list[0], nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"patchbay/internal/app"
 	"patchbay/internal/store"
@@ -58,9 +57,9 @@ func (c *unbindCmd) choose(bot store.Bot, wearers []store.Binding) ([]store.Bind
 	if c.UserID == "" {
 		switch {
 		case len(wearers) == 0:
-			return nil, fmt.Errorf("nobody is bound to %s", bot.Name)
+			return nil, talk.Say{Zh: "%s 没有绑定任何人", En: "nobody is bound to %s"}.Wrong(bot.Name)
 		case len(wearers) > 1 && !c.All:
-			return nil, usagef("%d wearers are bound to %s; say which with --user-id (patchbay bind %d --list shows them), or --all", len(wearers), bot.Name, bot.Number)
+			return nil, usage(talk.Say{Zh: "有 %d 位佩戴者绑定了 %s；请用 --user-id 说明是哪位（patchbay bind %d --list 会列出），或用 --all", En: "%d wearers are bound to %s; say which with --user-id (patchbay bind %d --list shows them), or --all"}, len(wearers), bot.Name, bot.Number)
 		}
 		return wearers, nil
 	}
@@ -71,7 +70,7 @@ func (c *unbindCmd) choose(bot store.Bot, wearers []store.Binding) ([]store.Bind
 		}
 	}
 	if len(chosen) == 0 {
-		return nil, fmt.Errorf("nobody with the id %q is bound to %s; patchbay bind %d --list shows who is", c.UserID, bot.Name, bot.Number)
+		return nil, talk.Say{Zh: "没有 id 为 %q 的人绑定了 %s；patchbay bind %d --list 会列出有谁", En: "nobody with the id %q is bound to %s; patchbay bind %d --list shows who is"}.Wrong(c.UserID, bot.Name, bot.Number)
 	}
 	return chosen, nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"patchbay/internal/app"
@@ -55,11 +54,11 @@ func findUpstream(ctx context.Context, b *app.Base, user, name string) (u store.
 	}
 	switch n {
 	case 0:
-		return u, fmt.Errorf("there is no upstream %q; patchbay upstream list shows those there are", name)
+		return u, talk.Say{Zh: "没有上游 %q；patchbay upstream list 会列出现有的", En: "there is no upstream %q; patchbay upstream list shows those there are"}.Wrong(name)
 	case 1:
 		return u, nil
 	}
-	return u, usagef("%d people have an upstream named %s; say whose with --user NAME", n, name)
+	return u, usage(talk.Say{Zh: "有 %d 个人的上游叫 %s；请用 --user 名称 说明是谁的", En: "%d people have an upstream named %s; say whose with --user NAME"}, n, name)
 }
 
 // serverFound is what a look at a server found.

@@ -92,7 +92,7 @@ func (c *upstreamAddCmd) Run(ctx context.Context, sh *shell) error {
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				return fmt.Errorf("%w Nothing was saved; --no-check saves it nevertheless", err)
+				return talk.Say{Zh: "%v 没有保存任何内容；--no-check 仍会保存", En: "%v Nothing was saved; --no-check saves it nevertheless"}.Wrong(err)
 			}
 		}
 		u, token, err := b.AddUpstream(ctx, p, c.Name, kind, settings)
@@ -112,7 +112,7 @@ func (c *upstreamAddCmd) free(ctx context.Context, b *app.Base, p store.Person) 
 	mine, err := b.Store.Upstreams.ByOwner(ctx, p.ID)
 	for _, u := range mine {
 		if u.Slug == c.Name {
-			return fmt.Errorf("there is an upstream named %s already", c.Name)
+			return talk.Say{Zh: "已经有一个叫 %s 的上游了", En: "there is an upstream named %s already"}.Wrong(c.Name)
 		}
 	}
 	return err
@@ -128,15 +128,15 @@ func (c *upstreamAddCmd) fit() error {
 	}
 	switch {
 	case ways != 1:
-		return usagef("say how it is reached: --url URL, -- COMMAND, --endpoint or --cloud URL, and only one of them")
+		return usage(talk.Say{Zh: "请说明怎样连接：--url 网址、-- 命令、--endpoint 或 --cloud 网址，只选其一", En: "say how it is reached: --url URL, -- COMMAND, --endpoint or --cloud URL, and only one of them"})
 	case c.URL == "" && (c.Token != "" || len(c.Header) > 0):
-		return usagef("--token and --header go with --url; give a command its secrets by --env")
+		return usage(talk.Say{Zh: "--token 和 --header 要和 --url 一起用；命令的密钥请用 --env 给出", En: "--token and --header go with --url; give a command its secrets by --env"})
 	case len(c.Command) == 0 && len(c.Env) > 0:
-		return usagef("--env goes with a command")
+		return usage(talk.Say{Zh: "--env 要和命令一起用", En: "--env goes with a command"})
 	case c.Cloud == "" && len(c.Tools) > 0:
-		return usagef("--tools goes with --cloud; --set allow=… chooses among the tools of a server")
+		return usage(talk.Say{Zh: "--tools 要和 --cloud 一起用；用 --set allow=… 选择服务器的工具", En: "--tools goes with --cloud; --set allow=… chooses among the tools of a server"})
 	case c.Cloud != "" && len(c.Tools) == 0:
-		return usagef("--tools is missing: say which tools the service may call, such as --tools 'lamp_*'")
+		return usage(talk.Say{Zh: "缺少 --tools：请说明该服务可以调用哪些工具，例如 --tools 'lamp_*'", En: "--tools is missing: say which tools the service may call, such as --tools 'lamp_*'"})
 	}
 	return nil
 }
@@ -180,7 +180,7 @@ func (sh *shell) headers(texts []string) (map[string]string, error) {
 	for _, text := range texts {
 		name, value, ok := strings.Cut(text, ":")
 		if name = strings.TrimSpace(name); !ok || name == "" {
-			return nil, usagef("--header has to look like 'X-API-Key: value'")
+			return nil, usage(talk.Say{Zh: "--header 要像 'X-API-Key: 值' 这样", En: "--header has to look like 'X-API-Key: value'"})
 		}
 		value, err := sh.value(strings.TrimSpace(value))
 		if err != nil {

@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"patchbay/internal/app"
 	"patchbay/internal/plug/mcp/upstream"
 	"patchbay/internal/store"
+	"patchbay/internal/talk"
 )
 
 type upstreamCheckCmd struct {
@@ -32,7 +32,7 @@ func (c *upstreamCheckCmd) Run(ctx context.Context, sh *shell) error {
 		}
 		m, ok := s.(*upstream.Settings)
 		if !ok {
-			return fmt.Errorf("only a running server knows how %s is connected; see: patchbay upstream list%s", u.Slug, c.again())
+			return talk.Say{Zh: "%s 的连接情况只有运行中的服务知道；请看：patchbay upstream list%s", En: "only a running server knows how %s is connected; see: patchbay upstream list%s"}.Wrong(u.Slug, c.again())
 		}
 		owner, err := b.Store.People.ByID(ctx, u.Owner)
 		if err != nil {

@@ -65,7 +65,7 @@ func (c *userPasswdCmd) password(ctx context.Context, sh *shell) (string, error)
 func (sh *shell) readPassword(ctx context.Context) (string, error) {
 	password, err := sh.readLine(ctx)
 	if errors.Is(err, io.EOF) || err == nil && password == "" {
-		return "", errors.New("no password came on standard input")
+		return "", talk.Say{Zh: "标准输入里没有密码", En: "no password came on standard input"}.Wrong()
 	}
 	return password, err
 }
@@ -74,7 +74,7 @@ func (sh *shell) readPassword(ctx context.Context) (string, error) {
 func (sh *shell) askPassword(ctx context.Context) (string, error) {
 	fd, ok := terminal(sh.stdin)
 	if !ok {
-		return "", usagef("standard input is no terminal to ask for a password on; use --password-stdin")
+		return "", usage(talk.Say{Zh: "标准输入不是终端，无法询问密码；请用 --password-stdin", En: "standard input is no terminal to ask for a password on; use --password-stdin"})
 	}
 	var typed [2]string
 	for i, prompt := range []talk.Say{sayNewPassword, sayAgain} {
@@ -87,7 +87,7 @@ func (sh *shell) askPassword(ctx context.Context) (string, error) {
 		typed[i] = secret
 	}
 	if typed[0] != typed[1] {
-		return "", errors.New("the two are not the same; nothing was changed")
+		return "", talk.Say{Zh: "两次输入不一样；没有作任何改动", En: "the two are not the same; nothing was changed"}.Wrong()
 	}
 	return typed[0], nil
 }

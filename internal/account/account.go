@@ -17,6 +17,7 @@ import (
 
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
+	"patchbay/internal/talk"
 )
 
 // What a key may be used for.
@@ -36,6 +37,16 @@ var Scopes = []string{ScopeLingzhu, ScopeLearn, ScopeMCP, ScopeNode, ScopeOperat
 const (
 	RoleAdmin  = "admin"
 	RoleMember = "member"
+)
+
+// What is wrong with what is said about a person, or a key.
+var (
+	sayRole        = talk.Say{Zh: "角色是 %s 或 %s，不能是 %q", En: "a role is %s or %s, not %q"}
+	sayPersonThere = talk.Say{Zh: "%v：%q 已有账户", En: "%v: %q already has an account"}
+	sayNeedsScope  = talk.Say{Zh: "密钥至少要有一个权限：%s", En: "a key needs a scope: %s"}
+	sayNoScope     = talk.Say{Zh: "没有名为 %q 的权限；有 %s", En: "no scope is called %q; there are %s"}
+	sayExpires     = talk.Say{Zh: "密钥不能在过去失效", En: "a key cannot expire in the past"}
+	sayKeyOf       = talk.Say{Zh: "密钥所属的人或机器人不存在", En: "the person or the bot of the key does not exist"}
 )
 
 // Why a key is refused. The one who shows it learns only that it is refused;
@@ -78,7 +89,7 @@ func (s *Service) AddPerson(ctx context.Context, name, role, lang, password stri
 		role = RoleAdmin
 	}
 	if role != RoleAdmin && role != RoleMember {
-		return store.Person{}, fmt.Errorf("a role is %s or %s, not %q", RoleAdmin, RoleMember, role)
+		return store.Person{}, sayRole.Wrong(RoleAdmin, RoleMember, role)
 	}
 	hash, err := hashPassword(password)
 	if err != nil {
@@ -86,7 +97,7 @@ func (s *Service) AddPerson(ctx context.Context, name, role, lang, password stri
 	}
 	p := store.Person{ID: newID(), Name: name, Role: role, Lang: lang, Password: hash, Created: s.now()}
 	if err := s.db.People.Add(ctx, p); errors.Is(err, store.ErrExists) {
-		return store.Person{}, fmt.Errorf("%w: %q already has an account", ErrPersonName, name)
+		return store.Person{}, sayPersonThere.Wrong(ErrPersonName, name)
 	} else if err != nil {
 		return store.Person{}, err
 	}
@@ -165,15 +176,15 @@ func (s *Service) AddKey(ctx context.Context, n NewKey) (store.Key, string, erro
 		return store.Key{}, "", err
 	}
 	if len(n.Scopes) == 0 {
-		return store.Key{}, "", errors.New("a key needs a scope: " + strings.Join(Scopes, ", "))
+		return store.Key{}, "", sayNeedsScope.Wrong(strings.Join(Scopes, ", "))
 	}
 	for _, scope := range n.Scopes {
 		if !slices.Contains(Scopes, scope) {
-			return store.Key{}, "", fmt.Errorf("no scope is called %q; there are %s", scope, strings.Join(Scopes, ", "))
+			return store.Key{}, "", sayNoScope.Wrong(scope, strings.Join(Scopes, ", "))
 		}
 	}
 	if n.Expires < 0 {
-		return store.Key{}, "", errors.New("a key cannot expire in the past")
+		return store.Key{}, "", sayExpires.Wrong()
 	}
 	secret := n.Secret
 	if secret == "" {
@@ -185,7 +196,7 @@ func (s *Service) AddKey(ctx context.Context, n NewKey) (store.Key, string, erro
 	}
 	switch err := s.db.Keys.Add(ctx, k); {
 	case errors.Is(err, store.ErrNotFound):
-		return store.Key{}, "", errors.New("the person or the bot of the key does not exist")
+		return store.Key{}, "", sayKeyOf.Wrong()
 	case err != nil:
 		return store.Key{}, "", err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
+	"patchbay/internal/talk"
 )
 
 const (
@@ -26,11 +27,11 @@ const (
 
 // Why a wearer is not bound.
 var (
-	ErrInvitationUnknown = errors.New("no such invitation")
-	ErrInvitationUsed    = errors.New("the invitation was used")
-	ErrInvitationExpired = errors.New("the invitation has expired")
-	ErrBotTaken          = errors.New("the bot has another wearer")
-	ErrTooManyTries      = errors.New("too many tries")
+	ErrInvitationUnknown = talk.Say{Zh: "没有这个邀请", En: "no such invitation"}.Wrong()
+	ErrInvitationUsed    = talk.Say{Zh: "邀请已被使用", En: "the invitation was used"}.Wrong()
+	ErrInvitationExpired = talk.Say{Zh: "邀请已过期", En: "the invitation has expired"}.Wrong()
+	ErrBotTaken          = talk.Say{Zh: "机器人已绑定另一位佩戴者", En: "the bot has another wearer"}.Wrong()
+	ErrTooManyTries      = talk.Say{Zh: "尝试的次数太多", En: "too many tries"}.Wrong()
 )
 
 // BoundElsewhere is the error for a wearer who has a bot already.
@@ -61,7 +62,7 @@ func (s *Service) Invite(ctx context.Context, bot int64) (Invitation, error) {
 			return inv, err
 		}
 	}
-	return Invitation{}, errors.New("too many invitations are open; wait five minutes")
+	return Invitation{}, talk.Say{Zh: "未使用的邀请太多；请等五分钟", En: "too many invitations are open; wait five minutes"}.Wrong()
 }
 
 // InvitationUsed says whether somebody has redeemed an invitation.

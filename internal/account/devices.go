@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"patchbay/internal/store"
+	"patchbay/internal/talk"
 )
 
 const (
@@ -35,11 +36,11 @@ const (
 
 // Why a device is not approved, or not bound.
 var (
-	ErrCodeUnknown = errors.New("no device shows this code")
-	ErrDeviceTaken = errors.New("the device belongs to somebody else, who has to remove it first")
-	ErrDeviceName  = errors.New("another device has this name")
-	ErrNoBot       = errors.New("the owner of the device has no such bot")
-	ErrDeviceVague = errors.New("several devices are called this; say the number of one")
+	ErrCodeUnknown = talk.Say{Zh: "没有设备显示这个验证码", En: "no device shows this code"}.Wrong()
+	ErrDeviceTaken = talk.Say{Zh: "这个设备属于别人，要由对方先移除", En: "the device belongs to somebody else, who has to remove it first"}.Wrong()
+	ErrDeviceName  = talk.Say{Zh: "另一个设备已经叫这个名称", En: "another device has this name"}.Wrong()
+	ErrNoBot       = talk.Say{Zh: "设备的主人没有这个机器人", En: "the owner of the device has no such bot"}.Wrong()
+	ErrDeviceVague = talk.Say{Zh: "有好几个设备叫这个名称；请说明编号", En: "several devices are called this; say the number of one"}.Wrong()
 )
 
 // DeviceID is what a device says who it is.

@@ -9,26 +9,27 @@ import (
 
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
+	"patchbay/internal/talk"
 )
 
 // Why something about a person is not changed.
 var (
 	// ErrLastAdmin says that somebody has to run the installation.
-	ErrLastAdmin = errors.New("somebody has to run this installation, and there would be nobody")
+	ErrLastAdmin = talk.Say{Zh: "这里总得有人管理，否则就没有管理员了", En: "somebody has to run this installation, and there would be nobody"}.Wrong()
 	// ErrPersonName is a name that somebody else has.
-	ErrPersonName = errors.New("the name is taken")
+	ErrPersonName = talk.Say{Zh: "这个名称已被使用", En: "the name is taken"}.Wrong()
 	// ErrZone is a time zone that nobody knows.
-	ErrZone = errors.New("there is no such time zone; they are called Europe/Berlin or Asia/Shanghai")
+	ErrZone = talk.Say{Zh: "没有这个时区；时区的名称像 Europe/Berlin 或 Asia/Shanghai", En: "there is no such time zone; they are called Europe/Berlin or Asia/Shanghai"}.Wrong()
 )
 
 // What is wrong with a name, or a password, that somebody has chosen.
 var (
-	ErrNameEmpty     = errors.New("a name cannot be empty")
-	ErrNameLong      = errors.New("a name may have 60 characters at most")
-	ErrNameControl   = errors.New("a name cannot have control characters")
-	ErrPasswordEmpty = errors.New("a password cannot be empty")
-	ErrPasswordShort = errors.New("a password needs at least 8 characters")
-	ErrPasswordLong  = errors.New("a password may have 1,024 bytes at most")
+	ErrNameEmpty     = talk.Say{Zh: "名称不能为空", En: "a name cannot be empty"}.Wrong()
+	ErrNameLong      = talk.Say{Zh: "名称最多 60 个字符", En: "a name may have 60 characters at most"}.Wrong()
+	ErrNameControl   = talk.Say{Zh: "名称里不能有控制字符", En: "a name cannot have control characters"}.Wrong()
+	ErrPasswordEmpty = talk.Say{Zh: "密码不能为空", En: "a password cannot be empty"}.Wrong()
+	ErrPasswordShort = talk.Say{Zh: "密码至少要有 8 个字符", En: "a password needs at least 8 characters"}.Wrong()
+	ErrPasswordLong  = talk.Say{Zh: "密码最多 1024 字节", En: "a password may have 1,024 bytes at most"}.Wrong()
 )
 
 // SetProfile replaces a person's name, language and time zone. The error is
@@ -55,7 +56,7 @@ func (s *Service) SetProfile(ctx context.Context, p store.Person) error {
 // [ErrLastAdmin].
 func (s *Service) SetRole(ctx context.Context, person, role string) error {
 	if role != RoleAdmin && role != RoleMember {
-		return fmt.Errorf("a role is %s or %s, not %q", RoleAdmin, RoleMember, role)
+		return sayRole.Wrong(RoleAdmin, RoleMember, role)
 	}
 	err := s.db.People.SetRole(ctx, person, role, RoleAdmin)
 	if errors.Is(err, store.ErrLast) {

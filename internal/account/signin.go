@@ -14,6 +14,7 @@ import (
 
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
+	"patchbay/internal/talk"
 )
 
 const (
@@ -34,11 +35,11 @@ const (
 var (
 	// ErrPassword is a wrong password, or a name that nobody has: which of the two is
 	// not told.
-	ErrPassword = errors.New("the name or the password is wrong")
+	ErrPassword = talk.Say{Zh: "名称或密码不对", En: "the name or the password is wrong"}.Wrong()
 	// ErrSetupCode is a wrong code for the first account.
-	ErrSetupCode = errors.New("the setup code is wrong; the server shows it in the terminal when it starts")
+	ErrSetupCode = talk.Say{Zh: "设置码不对；服务启动时会在终端里显示它", En: "the setup code is wrong; the server shows it in the terminal when it starts"}.Wrong()
 	// ErrSetUp says that there is a first account already.
-	ErrSetUp = errors.New("this installation is set up already; sign in")
+	ErrSetUp = talk.Say{Zh: "这里已经设置好了；请登录", En: "this installation is set up already; sign in"}.Wrong()
 	// ErrSignedOut is a browser whose sign-in has ended.
 	ErrSignedOut = errors.New("signed out")
 )
@@ -87,7 +88,7 @@ func (s *Service) SetUp(ctx context.Context, code, name, lang, password string) 
 		return store.Person{}, ErrSetupCode
 	}
 	if password == "" {
-		return store.Person{}, errors.New("a password cannot be empty")
+		return store.Person{}, ErrPasswordEmpty
 	}
 	return s.AddPerson(ctx, name, RoleAdmin, lang, password)
 }

@@ -16,6 +16,7 @@ import (
 type house struct {
 	*account.Service
 	db  *store.DB
+	box *seal.Box
 	now time.Time
 }
 
@@ -25,6 +26,7 @@ func newHouse(t *testing.T) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
+	h.box = box
 	h.Service = account.New(h.db, box, func() time.Time { return h.now })
 	return h
 }
@@ -191,5 +193,73 @@ func TestSignInEnds(t *testing.T) {
 	}
 	if _, err := h.CheckSignIn(ctx, last, ""); err != nil {
 		t.Errorf("the newest was forgotten: %v", err)
+	}
+}
+
+// A form that waits for the password is carried out for who sent it, in the browser that
+// sent it, once, and not after a while.
+func TestPending(t *testing.T) {
+	h, ctx := newHouse(t), t.Context()
+	signedIn := func(name string) account.SignedIn {
+		t.Helper()
+		token, _, err := h.SignIn(ctx, name, "correct horse", account.Browser{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := h.CheckSignIn(ctx, token, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	for _, name := range []string{"ada", "bob"} {
+		if _, err := h.AddPerson(ctx, name, account.RoleMember, "en", "correct horse"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	phone, laptop, bob := signedIn("ada"), signedIn("ada"), signedIn("bob")
+	want := account.Pending{Path: "/keys/new?x=1", Form: "name=n&secret=s3cr3t"}
+	sealed, err := h.Hold(phone, want)
+	if err != nil || strings.Contains(sealed, "s3cr3t") || strings.Contains(sealed, "keys") {
+		t.Fatalf("%q, %v", sealed, err)
+	}
+	if got, err := h.Held(phone, sealed); err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+	plain := `{"path":"/keys/new","form":"","signin":"` + phone.ID + `","until":99999999999999}`
+	middle := len(sealed) / 2
+	other := byte('A')
+	if sealed[middle] == other {
+		other = 'B'
+	}
+	for what, c := range map[string]struct {
+		x      account.SignedIn
+		sealed string
+	}{
+		"another browser": {laptop, sealed}, "another person": {bob, sealed}, "nobody": {account.SignedIn{}, sealed}, "nothing": {phone, ""},
+		"not sealed": {phone, plain}, "shortened": {phone, sealed[:len(sealed)-4]}, "changed": {phone, sealed[:middle] + string(other) + sealed[middle+1:]},
+		"something else that is sealed": {phone, h.box.Seal("sk-secret")},
+	} {
+		if got, err := h.Held(c.x, c.sealed); !errors.Is(err, account.ErrPending) {
+			t.Errorf("%s: %+v, %v", what, got, err)
+		}
+	}
+	h.now = h.now.Add(account.ConfirmLife)
+	if _, err := h.Held(phone, sealed); !errors.Is(err, account.ErrPending) {
+		t.Errorf("ten minutes later: %v", err)
+	}
+	if sealed, err = h.Hold(phone, want); err != nil {
+		t.Fatal(err)
+	}
+	token, err := h.Confirm(ctx, phone, "correct horse")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := h.CheckSignIn(ctx, token, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Held(again, sealed); !errors.Is(err, account.ErrPending) {
+		t.Errorf("once more: %v", err)
 	}
 }

@@ -52,6 +52,9 @@ func New(o Options) (*Server, error) {
 	s.toolOperations()
 	s.recordOperations()
 	s.keyOperations()
+	if o.Control.Points != nil {
+		s.learnOperations()
+	}
 	s.describe()
 	return s, nil
 }
@@ -63,23 +66,31 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.Serve
 
 var errForeign = errors.New("the local key is good on this machine only")
 
-// caller finds out who calls.
-func (s *Server) caller(r *http.Request) (control.Caller, error) {
+// scopes are those of keys that open an operation, which may name one of its own.
+func scopes(own string) []string {
+	if own == "" {
+		return []string{account.ScopeOperator, account.ScopeAdmin}
+	}
+	return []string{own, account.ScopeOperator, account.ScopeAdmin}
+}
+
+// caller finds out who calls, with a key of one of some scopes.
+func (s *Server) caller(r *http.Request, scopes []string) (control.Caller, error) {
 	secret, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if subtle.ConstantTimeCompare([]byte(secret), []byte(s.key)) == 1 {
 		if !s.Address(r).IsLoopback() || observe.Forwarded(r) {
 			return control.Caller{}, errForeign
 		}
-		return control.Caller{Admin: true, Rules: control.PeoplesRules, Program: "api", Lang: lang(r)}, nil
+		return control.Caller{Admin: true, Rules: control.PeoplesRules, Program: "api", Agent: r.UserAgent(), Lang: lang(r)}, nil
 	}
-	p, err := s.Accounts.Authenticate(r.Context(), secret, account.ScopeOperator, account.ScopeAdmin)
+	p, err := s.Accounts.Authenticate(r.Context(), secret, scopes...)
 	if err != nil {
 		return control.Caller{}, err
 	}
 	return control.Caller{
 		Person: p.Person.ID, Key: p.Key.ID, Only: p.Key.Bot, Rules: forPeople(p.Key.Rules),
 		Admin:   p.Person.Role == account.RoleAdmin && slices.Contains(p.Key.Scopes, account.ScopeAdmin),
-		Program: "api", Lang: lang(r),
+		Program: "api", Agent: r.UserAgent(), Lang: lang(r),
 	}, nil
 }
 
@@ -95,13 +106,16 @@ func forPeople(rules string) string {
 
 // Allows says whether a request shows a good key.
 func (s *Server) Allows(r *http.Request) bool {
-	_, err := s.caller(r)
+	_, err := s.caller(r, scopes(""))
 	return err == nil
 }
 
-func (s *Server) guarded(next func(http.ResponseWriter, *http.Request, control.Caller)) http.HandlerFunc {
+// guarded lets those through who show a key of scope operator or admin, or of one more.
+func (s *Server) guarded(scope string, next func(http.ResponseWriter, *http.Request, control.Caller)) http.HandlerFunc {
+	open := scopes(scope)
+	wanted := "a key with scope " + strings.Join(open[:len(open)-1], ", ") + " or " + open[len(open)-1] + " is needed"
 	return func(w http.ResponseWriter, r *http.Request) {
-		c, err := s.caller(r)
+		c, err := s.caller(r, open)
 		switch {
 		case err == nil:
 			next(w, r, c)
@@ -114,7 +128,7 @@ func (s *Server) guarded(next func(http.ResponseWriter, *http.Request, control.C
 				return
 			}
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			fail(w, http.StatusUnauthorized, "a key with scope operator or admin is needed")
+			fail(w, http.StatusUnauthorized, wanted)
 		default:
 			s.Logger.ErrorContext(r.Context(), "a key could not be checked", "error", err)
 			fail(w, http.StatusServiceUnavailable, "the key could not be checked; try again later")

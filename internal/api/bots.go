@@ -2,10 +2,12 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
 
+	"patchbay/internal/board"
 	"patchbay/internal/control"
 	"patchbay/internal/talk"
 )
@@ -47,6 +49,8 @@ func (s *Server) disconnect(w http.ResponseWriter, r *http.Request, c control.Ca
 	}
 }
 
+var sayStopped = talk.Say{Zh: "回答已被停止。", En: "The answer was stopped."}
+
 // Question is the body of /api/v1/ask.
 type Question = control.Question
 
@@ -86,7 +90,9 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, c control.Caller) {
 		return control.Flush()
 	})
 	last := Line{End: true, Turn: turn.ID}
-	if f := talk.AsFailure(err); f != nil {
+	if errors.Is(err, board.ErrStopped) {
+		last.Error, last.Failure = sayStopped.In(turn.Lang), err.Error()
+	} else if f := talk.AsFailure(err); f != nil {
 		last.Error, last.Failure = f.Sentence(turn.Lang), f.Error()
 	}
 	lines.Encode(last) //nolint:errcheck // the caller has gone

@@ -182,3 +182,26 @@ func TestBotsOfOthers(t *testing.T) {
 		t.Errorf("who runs the installation: %d", got)
 	}
 }
+
+// Programs are told what is wrong with settings in the language that they ask for.
+func TestWrongInBothLanguages(t *testing.T) {
+	h := newHouse(t)
+	for lang, want := range map[string]string{"en": "hangup is finish or cancel, not \"maybe\"", "zh-CN,zh;q=0.9": "hangup 只能是 finish 或 cancel，不能是 \"maybe\"", "": "hangup is finish or cancel, not \"maybe\""} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, fmt.Sprintf("%s/api/v1/bots/%d", h.url, h.bot.Number), strings.NewReader(`{"settings":{"hangup":"maybe"}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+h.operator)
+		r.Header.Set("Accept-Language", lang)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var answer struct{ Error string }
+		err = json.NewDecoder(resp.Body).Decode(&answer)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusBadRequest || answer.Error != want {
+			t.Errorf("%q: %d %q, %v", lang, resp.StatusCode, answer.Error, err)
+		}
+	}
+}

@@ -87,7 +87,7 @@ func (s *Server) listen(w http.ResponseWriter, r *http.Request, c control.Caller
 	if !ok {
 		return
 	}
-	begun, err := s.StreamSound(w, r, c, d)
+	begun, err := s.StreamSound(w, r, c, d, control.SoundOgg)
 	switch {
 	case err != nil && begun:
 		panic(http.ErrAbortHandler) // the caller is not to take it for the end

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"patchbay/internal/account"
+	"patchbay/internal/board"
 	"patchbay/internal/control"
 	"patchbay/internal/talk"
 )
@@ -46,6 +47,46 @@ func TestAskAndChat(t *testing.T) {
 		if status, text := h.at(h.operator, "POST", "ask", body); status != http.StatusBadRequest || !strings.Contains(text, want) {
 			t.Errorf("%s: %d: %s", body, status, text)
 		}
+	}
+}
+
+// A program sees what is being answered, and stops it; nobody stops another's.
+func TestStopChat(t *testing.T) {
+	h := newHouse(t)
+	began := make(chan struct{})
+	bot := h.Script(t, nil, func(ctx context.Context, _ *talk.Turn, emit talk.Emit) error {
+		if err := emit(talk.Text("once")); err != nil {
+			return err
+		}
+		close(began)
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	asked := make(chan string, 1)
+	go func() {
+		_, text := h.at(h.operator, "POST", "ask", fmt.Sprintf(`{"bot":"%d","text":"a story","conversation":"one"}`, bot.Number))
+		asked <- text
+	}()
+	<-began
+	path := fmt.Sprintf("bots/%d/chat", bot.Number)
+	chat := answered[control.Chat](h, h.operator, "GET", path, "")
+	if chat.Conversation != "one" || len(chat.Exchanges) != 0 || len(chat.Ongoing) != 1 || chat.Ongoing[0].Question != "a story" || len(chat.Ongoing[0].Said) != 1 || chat.Ongoing[0].Said[0].Text != "once" {
+		t.Errorf("%+v", chat)
+	}
+	if status, text := h.at(h.bobs, "POST", path+"/stop", `{}`); status != http.StatusNotFound {
+		t.Errorf("bob: %d: %s", status, text)
+	}
+	for _, conversation := range []string{"two", "one"} {
+		want := board.Stopped{}
+		if conversation == "one" {
+			want.Turns = 1
+		}
+		if out := answered[board.Stopped](h, h.operator, "POST", path+"/stop", fmt.Sprintf(`{"conversation":%q}`, conversation)); out != want {
+			t.Errorf("%s: %+v", conversation, out)
+		}
+	}
+	if text := <-asked; !strings.Contains(text, "once") || !strings.Contains(text, "The answer was stopped.") {
+		t.Error(text)
 	}
 }
 

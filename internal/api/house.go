@@ -26,7 +26,7 @@ func (s *Server) houseOperations() {
 	operate(s, "PATCH /api/v1/people/{person}", "Change the role of a person", s.ChangePerson)
 	operate(s, "POST /api/v1/people/{person}/password", "Give a person another password, and sign them out everywhere", s.SetPersonPassword)
 	operate(s, "DELETE /api/v1/people/{person}", "Remove a person with everything that is theirs; the query has their name again", s.RemovePerson)
-	operate(s, "GET /api/v1/acts", "List what those did who run the installation", s.Acts)
+	operate(s, "GET /api/v1/acts", "List the journal of the installation", s.Acts)
 
 	s.document("GET /api/v1/backup", "Download a backup of everything", backupKind, nil, nil, s.backup)
 	operate(s, "GET /api/v1/restore", "Tell which backup the next start restores", s.Restoring)

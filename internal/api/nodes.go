@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"patchbay/internal/control"
+	"patchbay/internal/talk"
 )
 
 const (
@@ -67,7 +68,7 @@ func (s *Server) onNodes(act string, read func([]byte, *control.NodeAct) error) 
 				err = read(body, &a)
 			}
 			if err != nil {
-				fail(w, http.StatusBadRequest, err.Error())
+				fail(w, http.StatusBadRequest, talk.Told(err, lang(r)))
 				return
 			}
 		}
@@ -107,14 +108,14 @@ type NodeCall struct {
 func readInvoke(body []byte, a *control.NodeAct) error {
 	var c NodeCall
 	if err := json.Unmarshal(body, &c); err != nil {
-		return errors.New(`the body has to look like {"command":"system.which","params":{"bins":["git"]}}`)
+		return talk.Say{Zh: `内容要像 {"command":"system.which","params":{"bins":["git"]}} 这样`, En: `the body has to look like {"command":"system.which","params":{"bins":["git"]}}`}.Wrong()
 	}
 	if c.Command == "" {
-		return errors.New("command is missing: what is the node to do?")
+		return talk.Say{Zh: "command 没有填写：要节点做什么？", En: "command is missing: what is the node to do?"}.Wrong()
 	}
 	a.Command, a.Params, a.Once, a.Timeout = c.Command, c.Params, c.Once, time.Duration(c.Timeout)*time.Millisecond
 	if a.Timeout < 0 || a.Timeout > maxInvokeTime {
-		return errors.New("timeout_ms has to be between 0 and 600000")
+		return talk.Say{Zh: "timeout_ms 要在 0 到 600000 之间", En: "timeout_ms has to be between 0 and 600000"}.Wrong()
 	}
 	return nil
 }
@@ -122,7 +123,7 @@ func readInvoke(body []byte, a *control.NodeAct) error {
 func readRename(body []byte, a *control.NodeAct) error {
 	var c nodeName
 	if err := json.Unmarshal(body, &c); err != nil || c.Name == "" {
-		return errors.New(`the body has to look like {"name":"Desktop"}`)
+		return talk.Say{Zh: `内容要像 {"name":"Desktop"} 这样`, En: `the body has to look like {"name":"Desktop"}`}.Wrong()
 	}
 	a.Name = c.Name
 	return nil

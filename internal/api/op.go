@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"patchbay/internal/control"
+	"patchbay/internal/talk"
 )
 
 // Operation is something that /api/v1 does, for whoever lists or documents them all.
@@ -25,6 +26,8 @@ type Operation struct {
 	// Kind is the type of the answer, if it is not JSON, and Takes that of the body.
 	Kind, Takes string
 	Open        bool // needs no key
+	// Scope is what keys may have too that open it, beside operator and admin.
+	Scope string
 }
 
 // maxBody bounds the body of an operation, in bytes.
@@ -32,14 +35,19 @@ const maxBody = 1 << 20
 
 // operate adds an operation that answers with what f gives.
 func operate[In, Out any](s *Server, pattern, summary string, f func(context.Context, control.Caller, In) (Out, error)) {
+	operateFor(s, "", pattern, summary, f)
+}
+
+// operateFor is operate for keys of one more scope.
+func operateFor[In, Out any](s *Server, scope, pattern, summary string, f func(context.Context, control.Caller, In) (Out, error)) {
 	method, path, _ := strings.Cut(pattern, " ")
 	s.operations = append(s.operations, Operation{
-		Method: method, Path: path, Summary: summary, In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out](),
+		Method: method, Path: path, Summary: summary, In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out](), Scope: scope,
 	})
-	s.mux.HandleFunc(pattern, s.guarded(func(w http.ResponseWriter, r *http.Request, c control.Caller) {
+	s.mux.HandleFunc(pattern, s.guarded(scope, func(w http.ResponseWriter, r *http.Request, c control.Caller) {
 		var in In
 		if err := readInput(w, r, &in); err != nil {
-			fail(w, http.StatusBadRequest, err.Error())
+			fail(w, http.StatusBadRequest, talk.Told(err, lang(r)))
 			return
 		}
 		out, err := f(r.Context(), c, in)
@@ -59,7 +67,7 @@ func (s *Server) document(pattern, summary, kind string, in, out any, handler fu
 	s.operations = append(s.operations, Operation{
 		Method: method, Path: path, Summary: summary, In: reflect.TypeOf(in), Out: reflect.TypeOf(out), Kind: kind,
 	})
-	s.mux.HandleFunc(pattern, s.guarded(handler))
+	s.mux.HandleFunc(pattern, s.guarded("", handler))
 	return &s.operations[len(s.operations)-1]
 }
 
@@ -105,7 +113,7 @@ func readInput(w http.ResponseWriter, r *http.Request, in any) error {
 	case errors.Is(err, io.EOF): // nothing is given
 		return nil
 	case err != nil:
-		return fmt.Errorf("the body is not what is wanted: %w", err)
+		return talk.Say{Zh: "请求的内容不对：%v", En: "the body is not what is wanted: %v"}.Wrong(err)
 	}
 	return nil
 }
@@ -138,7 +146,7 @@ func readAddress(r *http.Request, query url.Values, v reflect.Value) (body bool,
 			continue
 		}
 		if err := setText(v.Field(i), text); err != nil {
-			return false, fmt.Errorf("%s is %q; %w", name, text, err)
+			return false, talk.Say{Zh: "%s 是 %q；%v", En: "%s is %q; %v"}.Wrong(name, text, err)
 		}
 	}
 	return body, nil
@@ -152,13 +160,13 @@ func setText(v reflect.Value, text string) error {
 	case reflect.Bool:
 		b, err := strconv.ParseBool(text)
 		if err != nil {
-			return errors.New("it is true or false")
+			return talk.Say{Zh: "它要是 true 或 false", En: "it is true or false"}.Wrong()
 		}
 		v.SetBool(b)
 	case reflect.Int, reflect.Int64:
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return errors.New("it is a number")
+			return talk.Say{Zh: "它要是数字", En: "it is a number"}.Wrong()
 		}
 		v.SetInt(n)
 	default:

@@ -129,6 +129,9 @@ func (d *description) operation(o Operation, path string, wildcards []string) ob
 		"operationId": operationID(o.Method, path), "summary": o.Summary, "tags": []string{tag(path)},
 		"responses": object{"200": ok, "4XX": object{"$ref": "#/components/responses/Problem"}, "5XX": object{"$ref": "#/components/responses/Problem"}},
 	}
+	if o.Scope != "" {
+		out["description"] = "Keys of scope " + o.Scope + " may do it too."
+	}
 	if len(parameters) > 0 {
 		out["parameters"] = parameters
 	}

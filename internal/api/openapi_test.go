@@ -19,6 +19,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/board/boardtest"
 	"patchbay/internal/control"
+	"patchbay/internal/plug/learn"
 	"patchbay/internal/store"
 )
 
@@ -26,9 +27,15 @@ import (
 func described(t *testing.T) (*boardtest.Rig, *Server, object) {
 	t.Helper()
 	r := boardtest.New(t, boardtest.Options{})
+	points := learn.New(learn.Options{Store: r.Store})
+	socket, err := r.Board.Plug(learn.Outlet(), &learn.Provider{Service: points})
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket.Offer(learn.Tools())
 	s, err := New(Options{
 		Control: control.New(control.Options{
-			Board: r.Board, Accounts: r.Accounts, Version: "1.2.3",
+			Board: r.Board, Accounts: r.Accounts, Version: "1.2.3", Points: points,
 			Health: func(store.Bot) control.Health { return control.Health{} }, Upstream: func(store.Upstream) control.UpstreamHealth { return control.UpstreamHealth{} },
 		}),
 		Guard:   account.NewGuard(100, nil),

@@ -1,11 +1,10 @@
 package app
 
 import (
-	"errors"
-	"fmt"
 	"net/url"
 
 	"patchbay/internal/board"
+	"patchbay/internal/talk"
 )
 
 const (
@@ -29,18 +28,32 @@ type CloudSettings struct {
 	Most int `json:"most,omitempty"`
 }
 
+// What is wrong with the settings of a cloud.
+var (
+	sayCloudURL = talk.Say{
+		Zh: "url 要像 wss://api.example.com/mcp/?token=… 这样；请从该服务的控制台复制",
+		En: "url has to look like wss://api.example.com/mcp/?token=…; copy it from the service's console",
+	}
+	sayCloudAllow = talk.Say{
+		Zh: "allow 没有填写：请写出该服务可以调用的工具，例如 lamp_*；* 允许全部",
+		En: "allow is missing: name the tools that the service may call, such as lamp_*; * allows all",
+	}
+	sayCloudPatterns = talk.Say{Zh: "allow 和 deny 各最多 %d 个模式；* 代表任意文本", En: "allow and deny take %d patterns each; * stands for any text"}
+	sayCloudMost     = talk.Say{Zh: "most 是 %d；请选择 1 到 %d", En: "most is %d; choose between 1 and %d"}
+)
+
 // Validate finds what is wrong with the settings. It tells no secret.
 func (s *CloudSettings) Validate() error {
 	u, err := url.Parse(s.URL)
 	if err != nil || u.Scheme != "wss" && u.Scheme != "ws" || u.Host == "" || u.User != nil {
 		// Not shown: the address holds a token.
-		return errors.New("url has to look like wss://api.example.com/mcp/?token=…; copy it from the service's console")
+		return sayCloudURL.Wrong()
 	}
 	if len(s.Allow) == 0 {
-		return errors.New("allow is missing: name the tools that the service may call, such as lamp_*; * allows all")
+		return sayCloudAllow.Wrong()
 	}
 	if len(s.Allow) > maxCloudPatterns || len(s.Deny) > maxCloudPatterns {
-		return fmt.Errorf("allow and deny take %d patterns each; * stands for any text", maxCloudPatterns)
+		return sayCloudPatterns.Wrong(maxCloudPatterns)
 	}
 	for _, list := range [][]string{s.Allow, s.Deny} {
 		for _, p := range list {
@@ -50,7 +63,7 @@ func (s *CloudSettings) Validate() error {
 		}
 	}
 	if s.Most < 0 || s.Most > mostCloudTools {
-		return fmt.Errorf("most is %d; choose between 1 and %d", s.Most, mostCloudTools)
+		return sayCloudMost.Wrong(s.Most, mostCloudTools)
 	}
 	return nil
 }

@@ -131,6 +131,9 @@ func modelOf(ctx context.Context, r *board.Registry, db *store.DB, person, ref s
 	return store.Bot{}, learn.ErrNoModel
 }
 
+// learnFilePaths are where files with knowledge points, and the calendar, are.
+var learnFilePaths = []string{"/api/v1/learn/import", "/api/v1/learn/export", "/api/v1/learn/calendar.ics"}
+
 // learnFiles takes and gives files with knowledge points: POST
 // /api/v1/learn/import and GET /api/v1/learn/export.
 type learnFiles struct {
@@ -154,6 +157,10 @@ func newLearnFiles(hub *board.Board, s *learn.Service, b *Base, guard *account.G
 
 // learnOperations describes what learnFiles does.
 func learnOperations() []api.Operation {
+	type exportQuery struct {
+		Format string `query:"format"` // json, csv, md, apkg
+		Deck   string `query:"deck"`
+	}
 	type importQuery struct {
 		Name    string `query:"name"`
 		Format  string `query:"format"`
@@ -162,9 +169,9 @@ func learnOperations() []api.Operation {
 		SkipBad bool   `query:"skip_bad"`
 	}
 	return []api.Operation{
-		{Method: http.MethodPost, Path: "/api/v1/learn/import", Summary: "Import knowledge points from a file, which is the body, with a key of scope learn", In: reflect.TypeFor[importQuery](), Takes: "application/octet-stream"},
-		{Method: http.MethodGet, Path: "/api/v1/learn/export", Summary: "Write knowledge points to a file, with a key of scope learn", Kind: "application/octet-stream"},
-		{Method: http.MethodGet, Path: "/api/v1/learn/calendar.ics", Summary: "Tell a calendar how much is due on which day, with a key of scope learn", Kind: "text/calendar"},
+		{Method: http.MethodPost, Path: "/api/v1/learn/import", Summary: "Import knowledge points from a file, which is the body", In: reflect.TypeFor[importQuery](), Out: reflect.TypeFor[learn.Imported](), Takes: "application/octet-stream", Scope: account.ScopeLearn},
+		{Method: http.MethodGet, Path: "/api/v1/learn/export", Summary: "Write knowledge points to a file", In: reflect.TypeFor[exportQuery](), Kind: "application/octet-stream", Scope: account.ScopeLearn},
+		{Method: http.MethodGet, Path: "/api/v1/learn/calendar.ics", Summary: "Tell a calendar how much is due on which day", Kind: "text/calendar", Scope: account.ScopeLearn},
 	}
 }
 
@@ -178,26 +185,28 @@ func (f *learnFiles) person(w http.ResponseWriter, r *http.Request, name string)
 	if !strings.EqualFold(kind, "Bearer") {
 		secret = ""
 	}
-	p, err := f.accounts.Authenticate(r.Context(), strings.TrimSpace(secret), account.ScopeLearn)
+	p, err := f.accounts.Authenticate(r.Context(), strings.TrimSpace(secret), account.ScopeLearn, account.ScopeOperator, account.ScopeAdmin)
 	switch {
+	case err == nil && p.Key.Bot != 0 && !slices.Contains(p.Key.Scopes, account.ScopeLearn):
+		tellWrong(w, r, http.StatusForbidden, sayKeyOfBot.Wrong())
 	case err == nil && !f.allows(p, name):
 		f.log.WarnContext(r.Context(), "a key's rules refused a file", "door", doorFiles, "key", p.Key.ID, "tool", name)
-		tellError(w, http.StatusForbidden, "the rules of this key do not allow "+name)
+		tellWrong(w, r, http.StatusForbidden, sayKeyRules.Wrong(name))
 	case err == nil:
 		return p, true
 	case account.Refused(err):
 		f.log.WarnContext(r.Context(), "a key was refused", "door", doorFiles, "cause", err, "address", f.address(r))
 		if f.guard.Refuse(f.address(r)) {
 			w.Header().Set("Retry-After", "60")
-			tellError(w, http.StatusTooManyRequests, "too many refused keys from this address; wait a minute")
+			tellWrong(w, r, http.StatusTooManyRequests, sayManyRefused.Wrong())
 			return account.Principal{}, false
 		}
 		w.Header().Add("WWW-Authenticate", `Bearer realm="patchbay", scope="learn"`)
 		w.Header().Add("WWW-Authenticate", `Basic realm="patchbay"`)
-		tellError(w, http.StatusUnauthorized, "a key with scope learn is needed, as Authorization: Bearer …")
+		tellWrong(w, r, http.StatusUnauthorized, sayLearnKey.Wrong())
 	default:
 		f.log.ErrorContext(r.Context(), "a key could not be checked", "error", err)
-		tellError(w, http.StatusServiceUnavailable, "the key could not be checked; try again later")
+		tellWrong(w, r, http.StatusServiceUnavailable, sayKeyUnchecked.Wrong())
 	}
 	return account.Principal{}, false
 }
@@ -234,8 +243,27 @@ const (
 	toolOfFeed   = "learning_stats"
 )
 
-func tellError(w http.ResponseWriter, status int, text string) {
-	writeJSON(w, status, map[string]string{"error": text})
+// What is wrong with keys, files, or us.
+var (
+	sayKeyOfBot     = talk.Say{Zh: "这个密钥只用于一个机器人，不能用于知识点", En: "this key is for one bot alone, and not for knowledge points"}
+	sayKeyRules     = talk.Say{Zh: "这个密钥的规则不允许 %s", En: "the rules of this key do not allow %s"}
+	sayManyRefused  = talk.Say{Zh: "这个地址被拒绝的密钥太多；请等一分钟", En: "too many refused keys from this address; wait a minute"}
+	sayLearnKey     = talk.Say{Zh: "需要权限为 learn、operator 或 admin 的密钥，写成 Authorization: Bearer …", En: "a key with scope learn, operator or admin is needed, as Authorization: Bearer …"}
+	sayKeyUnchecked = talk.Say{Zh: "无法检查密钥；请稍后再试", En: "the key could not be checked; try again later"}
+	sayFileLarge    = talk.Say{Zh: "文件超过 %d MiB（设置 learn.import_size）", En: "the file is larger than %d MiB (setting learn.import_size)"}
+	sayFileBroken   = talk.Say{Zh: "文件没有传完", En: "the file broke off"}
+	sayFileFormat   = talk.Say{Zh: "格式是 json、csv、md 或 apkg", En: "the format is json, csv, md or apkg"}
+	sayOurFault     = talk.Say{Zh: "出了点问题；日志里有说明", En: "something went wrong; the log says what"}
+)
+
+// langOf is the language that a program asked to be answered in.
+func langOf(r *http.Request) talk.Lang {
+	return talk.ParseLang(r.Header.Get("Accept-Language"), talk.English)
+}
+
+// tellWrong answers with what is wrong, in the language that was asked for.
+func tellWrong(w http.ResponseWriter, r *http.Request, status int, err error) {
+	writeJSON(w, status, map[string]string{"error": talk.Told(err, langOf(r))})
 }
 
 // transferTime is how long a file may take in either direction.
@@ -260,10 +288,10 @@ func (f *learnFiles) take(w http.ResponseWriter, r *http.Request) {
 	defer file.Close()
 	size, err := file.ReadFrom(http.MaxBytesReader(w, r.Body, f.most))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		tellError(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the file is larger than %d MiB (setting learn.import_size)", f.most>>20))
+		tellWrong(w, r, http.StatusRequestEntityTooLarge, sayFileLarge.Wrong(f.most>>20))
 		return
 	} else if err != nil {
-		tellError(w, http.StatusBadRequest, "the file broke off")
+		tellWrong(w, r, http.StatusBadRequest, sayFileBroken.Wrong())
 		return
 	}
 	q := r.URL.Query()
@@ -282,6 +310,7 @@ func (f *learnFiles) take(w http.ResponseWriter, r *http.Request) {
 	if len(done.Bad) > 0 && !done.Done && q.Get("dry_run") != "true" {
 		status = http.StatusUnprocessableEntity
 	}
+	done.Speak(langOf(r))
 	writeJSON(w, status, done)
 }
 
@@ -289,15 +318,15 @@ func (f *learnFiles) take(w http.ResponseWriter, r *http.Request) {
 func (f *learnFiles) failed(w http.ResponseWriter, r *http.Request, err error) {
 	var tooMany *transfer.TooManyError
 	if bad, ok := errors.AsType[*learn.Invalid](err); ok {
-		tellError(w, http.StatusBadRequest, bad.Text)
+		tellWrong(w, r, http.StatusBadRequest, bad)
 		return
 	}
 	if errors.Is(err, transfer.ErrUnreadable) || errors.Is(err, transfer.ErrFormat) || errors.As(err, &tooMany) {
-		tellError(w, http.StatusBadRequest, err.Error())
+		tellWrong(w, r, http.StatusBadRequest, err)
 		return
 	}
 	f.log.ErrorContext(r.Context(), "a file of knowledge points failed", "error", err)
-	tellError(w, http.StatusInternalServerError, "something went wrong; the log says what")
+	tellWrong(w, r, http.StatusInternalServerError, sayOurFault.Wrong())
 }
 
 // types are the content types of files, and the ends of their names.
@@ -320,7 +349,7 @@ func (f *learnFiles) give(w http.ResponseWriter, r *http.Request) {
 	}
 	kind, known := types[format]
 	if !known {
-		tellError(w, http.StatusBadRequest, "the format is json, csv, md or apkg")
+		tellWrong(w, r, http.StatusBadRequest, sayFileFormat.Wrong())
 		return
 	}
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(transferTime)) //nolint:errcheck // then the server's own holds

@@ -46,7 +46,9 @@ func routes(d doors) *http.ServeMux {
 		d.boards.routes(mux)
 	}
 	mux.Handle("/api/v1/", d.api)
-	mux.Handle("/api/v1/learn/", d.learnFiles)
+	for _, path := range learnFilePaths {
+		mux.Handle(path, d.learnFiles)
+	}
 	mux.Handle("GET /metrics", d.metrics)
 	mux.Handle("GET /readyz", d.ready)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {

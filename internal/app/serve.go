@@ -208,6 +208,8 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		Upstream:   upstreamHealth(base, hub, servers, clouds, joined),
 		Upstreams:  upstreamActs(base, log),
 		Listen:     voices.boards.Listen,
+		Hear:       voices.boards.Hear,
+		Points:     points,
 		Due:        dueOf(points),
 		Nodes:      nodesOf(base, nodes),
 		Keeping:    keeping(c),

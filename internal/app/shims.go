@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"patchbay/internal/plug/openclaw/shim"
 	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/store"
+	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
@@ -49,23 +49,32 @@ const (
 	maxShimTitle = 80
 )
 
+// What is wrong with the settings of a shim.
+var (
+	sayShimURL     = talk.Say{Zh: "url 没有填写：请填写网关的地址，例如 ws://127.0.0.1:18789", En: "url is missing: give the address of the gateway, for example ws://127.0.0.1:18789"}
+	sayShimToken   = talk.Say{Zh: "token 的首尾有空格或换行；请重新复制", En: "token has a space or a line break at an end; copy it again"}
+	sayShimMode    = talk.Say{Zh: "mode 是 %q；每个设备各是一个节点请选 each，所有设备合为一个节点请选 one", En: "mode is %q; choose each, if every device is a node, or one, if all of them are one"}
+	sayShimTitle   = talk.Say{Zh: "title 有 %d 字节；最多 %d 字节", En: "title has %d bytes; %d are the most"}
+	sayShimDevices = talk.Say{Zh: "devices 最多 %d 个模式；* 代表任意文本", En: "devices takes %d patterns; * stands for any text"}
+)
+
 // Validate finds what is wrong with the settings. It tells no secret.
 func (s *ShimSettings) Validate() error {
 	if strings.TrimSpace(s.URL) == "" {
-		return errors.New("url is missing: give the address of the gateway, for example ws://127.0.0.1:18789")
+		return sayShimURL.Wrong()
 	}
 	if _, err := client.ParseURL(s.URL); err != nil {
 		return err
 	}
 	switch {
 	case strings.TrimSpace(s.Token) != s.Token:
-		return errors.New("token has a space or a line break at an end; copy it again")
+		return sayShimToken.Wrong()
 	case s.Mode != "" && s.Mode != shim.Each && s.Mode != shim.One:
-		return fmt.Errorf("mode is %q; choose each, if every device is a node, or one, if all of them are one", s.Mode)
+		return sayShimMode.Wrong(s.Mode)
 	case len(s.Title) > maxShimTitle:
-		return fmt.Errorf("title has %d bytes; %d are the most", len(s.Title), maxShimTitle)
+		return sayShimTitle.Wrong(len(s.Title), maxShimTitle)
 	case len(s.Devices) > maxShimDevices:
-		return fmt.Errorf("devices takes %d patterns; * stands for any text", maxShimDevices)
+		return sayShimDevices.Wrong(maxShimDevices)
 	}
 	for _, p := range s.Devices {
 		if err := board.CheckPattern(p); err != nil {

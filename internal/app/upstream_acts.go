@@ -25,6 +25,12 @@ import (
 // or a program that is started.
 const looksMost = 8
 
+// What is wrong with settings that are given by their names.
+var (
+	sayNoSetting    = talk.Say{Zh: "没有名为 %q 的设置；有 %s", En: "no setting is called %q; there are %s"}
+	saySettingUnfit = talk.Say{Zh: "%s 不合适：它不能是 JSON 的 %s", En: "%s does not fit: it cannot be a JSON %s"}
+)
+
 var sayManyLooks = talk.Say{Zh: "正在查看的服务器太多，请稍等再试。", En: "Too many servers are being looked at; try again in a moment."}
 
 // upstreamActs does for pages and programs what the command line does with upstreams.
@@ -94,7 +100,7 @@ func overlay(s UpstreamSettings, set map[string]json.RawMessage) error {
 	for name, value := range set {
 		switch {
 		case !slices.Contains(names, name): // nor in other letters, which the decoder would take
-			return fmt.Errorf("no setting is called %q; there are %s", name, strings.Join(names, ", "))
+			return sayNoSetting.Wrong(name, strings.Join(names, ", "))
 		case string(bytes.TrimSpace(value)) == "null":
 			delete(raw, name)
 		default:
@@ -107,7 +113,7 @@ func overlay(s UpstreamSettings, set map[string]json.RawMessage) error {
 	fresh := reflect.New(reflect.TypeOf(s).Elem())
 	if err := json.Unmarshal(text, fresh.Interface()); err != nil {
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return fmt.Errorf("%s does not fit: it cannot be a JSON %s", wrong.Field, wrong.Value)
+			return saySettingUnfit.Wrong(wrong.Field, wrong.Value)
 		}
 		return err
 	}

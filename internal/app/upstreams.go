@@ -19,6 +19,7 @@ import (
 	"patchbay/internal/plug/openclaw/shim"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
+	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
@@ -37,7 +38,16 @@ const (
 
 // errCommand keeps those who do not run the installation from running programs
 // on its machine.
-var errCommand = errors.New("only an admin may add a command, since it runs on the server's machine")
+var errCommand = talk.Say{
+	Zh: "只有管理员可以添加命令，因为它会在服务器的机器上运行",
+	En: "only an admin may add a command, since it runs on the server's machine",
+}.Wrong()
+
+// What is wrong with what is said about an upstream.
+var (
+	sayUpstreamThere   = talk.Say{Zh: "已经有一个叫 %s 的上游了", En: "there is an upstream named %s already"}
+	sayUpstreamNoToken = talk.Say{Zh: "%s 不会连接到本服务器，所以没有令牌", En: "%s does not connect to this server, so it has no token"}
+)
 
 // AddUpstream adds an upstream of an owner. Settings are of the kind's type, and
 // valid. For a kind that connects to us it returns the token by which it does,
@@ -59,7 +69,7 @@ func (b *Base) AddUpstream(ctx context.Context, owner store.Person, slug, kind s
 	}
 	u, err = b.Store.Upstreams.Add(ctx, u)
 	if errors.Is(err, store.ErrExists) {
-		err = fmt.Errorf("there is an upstream named %s already", slug)
+		err = sayUpstreamThere.Wrong(slug)
 	}
 	return u, token, err
 }
@@ -75,7 +85,7 @@ func (b *Base) SetUpstream(ctx context.Context, u store.Upstream, settings any) 
 // RotateUpstream gives an upstream that connects to us a new token.
 func (b *Base) RotateUpstream(ctx context.Context, u store.Upstream) (token string, err error) {
 	if u.TokenHash == "" {
-		return "", fmt.Errorf("%s does not connect to this server, so it has no token", u.Slug)
+		return "", sayUpstreamNoToken.Wrong(u.Slug)
 	}
 	token = "pbt_" + seal.Token(32)
 	u.TokenHash = seal.Hash(token)

@@ -163,7 +163,7 @@ func (w *town) settle() {
 	w.must(err)
 	w.of["request"] = asked.ID
 
-	w.of["point"], w.of["deck"] = uuid.NewString(), uuid.NewString()
+	w.of["point"], w.of["deck"], w.of["tag"] = uuid.NewString(), uuid.NewString(), "tag-"+mark
 	w.must(b.Store.Learn.AddDeck(ctx, store.Deck{ID: w.of["deck"], Person: w.ada.ID, Name: "deck " + mark, Settings: []byte(`{}`), Created: now}))
 	w.must(b.Store.Learn.Add(ctx, w.ada.ID, []store.NewPoint{{
 		Point:    store.Point{ID: w.of["point"], Deck: w.of["deck"], Question: "q " + mark, Answer: "a " + mark, Tags: []string{"tag-" + mark}, InPlan: true, Created: now, Updated: now, Words: []string{mark}},
@@ -264,10 +264,19 @@ var sent = map[string]string{
 	"POST /api/v1/nodes/{node}/invoke":  `{"command":"system.which"}`,
 	"PATCH /api/v1/nodes/{node}":        `{"name":"bobs"}`,
 	"POST /api/v1/ask":                  `{"bot":"1","text":"hello"}`,
+
+	"POST /learn/tags/{tag}":                  "name=bobs",
+	"POST /learn/points/{point}/due":          "due=2090-01-01",
+	"PATCH /api/v1/learn/points/{point}":      `{"question":"bobs","deck":"bobs"}`,
+	"POST /api/v1/learn/points/{point}/due":   `{"in_days":1}`,
+	"POST /api/v1/learn/points/{point}/judge": `{"recall_text":"bobs"}`,
+	"POST /api/v1/learn/decks":                `{"name":"bobs"}`,
+	"PATCH /api/v1/learn/decks/{deck}":        `{"name":"bobs"}`,
+	"PATCH /api/v1/learn/tags/{tag}":          `{"name":"bobs"}`,
 }
 
 // asked are the queries without which a page has nothing to show.
-var asked = map[string]string{"GET /bots/{bot}/bind/live": "?invitation={invitation}"}
+var asked = map[string]string{"GET /bots/{bot}/bind/live": "?invitation={invitation}", "GET /bots/{bot}/chat/live": "?c=1"}
 
 // onward are routes that do nothing with what they name but to send the browser on to
 // its page, which refuses it.
@@ -279,8 +288,8 @@ func refuses(r walked, a answered) bool {
 	case http.StatusNotFound, http.StatusForbidden:
 		return true
 	case http.StatusOK:
-		// What is kept up to date ends without a word; a call is told in its stream.
-		return r.page && a.text == ": hello\n\n" || r.pattern == "/api/v1/tools/{name}/call" && strings.Contains(a.text, `"code":"unknown_tool"`)
+		// A call is told in its stream.
+		return r.pattern == "/api/v1/tools/{name}/call" && strings.Contains(a.text, `"code":"unknown_tool"`)
 	case http.StatusServiceUnavailable: // as OpenClaw says it of a node that is another's, or nobody's
 		return strings.Contains(a.text, "node pairing changed")
 	case http.StatusSeeOther, http.StatusNoContent:
@@ -359,6 +368,8 @@ func TestWalk(t *testing.T) {
 			switch {
 			case own && !refuses(r, a):
 				t.Errorf("%s is answered with %d %s, and should be refused: %.300s", at, a.status, a.at, a.text)
+			case own && strings.HasSuffix(r.pattern, "/live") && (a.status != http.StatusNotFound || !w.alike(r, path, a, with)):
+				t.Errorf("%s is answered with %d %.300s, and not as what does not exist", at, a.status, a.text)
 			case !own && a.status >= 500:
 				t.Errorf("%s is answered with %d: %.300s", at, a.status, a.text)
 			case own:
@@ -391,6 +402,19 @@ func TestWalk(t *testing.T) {
 			t.Errorf("%s %s is answered to ada with %d: %.300s", r.method, r.pattern, a.status, a.text)
 		}
 	}
+}
+
+// nothing stands for what does not exist.
+const nothing = "404404"
+
+// alike says whether an answer about one thing of ada's is that about what does not
+// exist.
+func (w *town) alike(r walked, path string, a answered, with []string) bool {
+	w.t.Helper()
+	what := path[strings.Index(r.pattern, "{"):]
+	what, _, _ = strings.Cut(what, "/")
+	none := w.ask(r.method, wildcard.ReplaceAllString(r.pattern, nothing), "", nil, with...)
+	return a.status == none.status && a.text == strings.ReplaceAll(none.text, nothing, what)
 }
 
 // headers are with which bob asks: as a page, and as the script of one.

@@ -7,6 +7,8 @@
 // another (remote.go). Each event passes through the run (run.go) to the askers
 // that still listen. When the bot ends, the trace and the exchange are committed
 // in one piece, and only then is the asker told that the answer is complete.
+// Whoever opens the conversation meanwhile looks on, and can stop the bot, at any
+// instance (ongoing.go).
 //
 // A call's way: a door, or a bot, calls [Board.Call] (call.go) with a name from
 // its [View] (view.go) of the catalog (catalog.go). The board checks the rules (rules.go),
@@ -73,6 +75,8 @@ type Board struct {
 	far      *exchanger
 	audit    *audit
 	notices  *notices
+	courses  *courses
+	turns    turns
 	rates    *rates
 	metrics  metrics
 	records  records
@@ -160,6 +164,10 @@ func New(o Options) (*Board, error) {
 		b.cancel(nil)
 		return nil, err
 	}
+	if b.courses, err = newCourses(b); err != nil {
+		b.cancel(nil)
+		return nil, err
+	}
 	if err = b.Bus.FlushTimeout(heardWait); err != nil {
 		b.cancel(nil)
 		return nil, fmt.Errorf("tell the bus what is listened to: %w", err)
@@ -208,6 +216,7 @@ func (b *Board) Close() {
 		b.refreshing.Wait()
 		b.far.close()
 		b.notices.close()
+		b.courses.close()
 		b.audit.close()
 		b.presence.close()
 	})
@@ -272,8 +281,8 @@ func (b *Board) interposed(ctx context.Context, bot store.Bot, turn *talk.Turn) 
 //
 // It returns nil when the answer is complete, a *[talk.Failure] when it is not,
 // and [talk.ErrHungUp] when ctx ended or emit failed. How ctx ended matters; see
-// [ErrStopped]. Whatever it returns, what
-// happened has been written down by then.
+// [ErrStopped], which the error has in it too if [Board.Stop] stopped the answer. Whatever
+// it returns, what happened has been written down by then.
 //
 // A turn that repeats one that began in the last two seconds joins it and gets
 // the same answer.
@@ -350,8 +359,10 @@ func (b *Board) enter(turn *talk.Turn, c circumstances, l *listener) (r *run, mi
 	}
 	r = newRun(b, turn, c, l)
 	b.runs[key] = r
+	over := b.turns.begin(r)
 	b.work.Go(func() {
 		r.work()
+		over()
 		<-b.places
 	})
 	time.AfterFunc(joinWindow, func() {

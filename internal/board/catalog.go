@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
@@ -50,13 +51,19 @@ var slugForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
 // reservedSlugs begin the names of tools without a slug.
 var reservedSlugs = []string{"send", "get", "list", "learn", "find", "call"}
 
+// What is wrong with a text that is to begin the names of tools.
+var (
+	saySlugForm  = talk.Say{Zh: "%q 不能作为工具名称的开头：请使用 1 到 32 个小写字母、数字和 -", En: "%q cannot begin the names of tools: use 1 to 32 small letters, digits and -"}
+	saySlugTaken = talk.Say{Zh: "%q 已用于 Patchbay 自己的工具；请换一个名称", En: "%q is taken by Patchbay's own tools; choose another name"}
+)
+
 // CheckSlug finds out whether a text can begin the names of tools.
 func CheckSlug(slug string) error {
 	if !slugForm.MatchString(slug) {
-		return fmt.Errorf("%q cannot begin the names of tools: use 1 to 32 small letters, digits and -", slug)
+		return saySlugForm.Wrong(slug)
 	}
 	if slices.Contains(reservedSlugs, slug) {
-		return fmt.Errorf("%q is taken by Patchbay's own tools; choose another name", slug)
+		return saySlugTaken.Wrong(slug)
 	}
 	return nil
 }

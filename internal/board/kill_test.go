@@ -3,6 +3,7 @@ package board_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"patchbay/internal/account"
 	"patchbay/internal/board"
 	"patchbay/internal/board/boardtest"
 	"patchbay/internal/bus"
@@ -65,6 +67,10 @@ func callUntilKilled(folder, url string) {
 	}
 	db, err := store.Open(ctx, store.Options{Folder: folder, URL: url})
 	check(err)
+	// Of who has no account nothing is recorded. The second and the third child find it.
+	if err := db.People.Add(ctx, store.Person{ID: "p", Name: "p", Role: account.RoleMember, Created: time.Now()}); !errors.Is(err, store.ErrExists) {
+		check(err)
+	}
 	box, err := seal.New(boardtest.Secret)
 	check(err)
 	alone, err := bus.Open(ctx, bus.Options{})

@@ -398,9 +398,10 @@ func (b *Board) OnUnplug(f func(bot int64)) {
 }
 
 // Unplug cuts the connection of a bot off, on every instance: its token has
-// changed, or it was removed.
+// changed, or it was removed. What one that was removed is answering ends.
 func (b *Board) Unplug(bot int64) {
 	b.presence.cutOff(bot)
+	b.endRemoved(bot)
 	if b.Bus.Alone() {
 		return
 	}
@@ -413,6 +414,7 @@ func (b *Board) Unplug(bot int64) {
 func (p *presence) unplug(m *nats.Msg) {
 	if bot, err := strconv.ParseInt(string(m.Data), 10, 64); err == nil {
 		p.cutOff(bot)
+		p.board.endRemoved(bot)
 	}
 }
 

@@ -76,7 +76,7 @@ func (r *Registry) Kinds() []string {
 func (r *Registry) kind(name string) (Kind, error) {
 	k, ok := r.kinds[name]
 	if !ok {
-		return Kind{}, unfit(fmt.Errorf("no kind of bot is called %q; there are %s", name, strings.Join(r.Kinds(), ", ")))
+		return Kind{}, unfit(sayNoKind.Wrong(name, strings.Join(r.Kinds(), ", ")))
 	}
 	return k, nil
 }
@@ -95,6 +95,20 @@ type Unfit struct{ error }
 
 // Unwrap gives the cause.
 func (u *Unfit) Unwrap() error { return u.error }
+
+// What is wrong with what is said about a bot.
+var (
+	sayNoKind         = talk.Say{Zh: "没有名为 %q 的机器人种类；有 %s", En: "no kind of bot is called %q; there are %s"}
+	sayBotThere       = talk.Say{Zh: "已经有一个叫 %q 的机器人了", En: "there is a bot named %q already"}
+	sayNoOwner        = talk.Say{Zh: "机器人的主人不存在", En: "the bot's owner does not exist"}
+	sayBotClash       = talk.Say{Zh: "另一个机器人已经叫这个名称，或者有人同时更改了这个机器人；请查看后重试", En: "another bot has that name, or somebody else changed this one at the same moment; look again and repeat"}
+	sayNoBotToken     = talk.Say{Zh: "%s 这种机器人没有令牌", En: "bots of kind %s have no token"}
+	sayBotsNamed      = talk.Say{Zh: "有 %d 个机器人叫 %q；请使用编号", En: "%d bots are named %q; use the number"}
+	sayBotName        = talk.Say{Zh: "机器人的名称要有 1 到 60 个字符", En: "a bot's name has 1 to 60 characters"}
+	sayBotNameControl = talk.Say{Zh: "机器人的名称里不能有控制字符", En: "a bot's name cannot have control characters"}
+	sayBotDescription = talk.Say{Zh: "机器人的说明最多 2000 字节", En: "a bot's description may have 2,000 bytes at most"}
+	sayBotNumber      = talk.Say{Zh: "机器人的名称不能是数字，否则会被当成机器人的编号", En: "a bot's name cannot be a number: it would be taken for a bot's number"}
+)
 
 func unfit(err error) error {
 	if err == nil {
@@ -134,9 +148,9 @@ func (r *Registry) Add(ctx context.Context, n NewBot) (b store.Bot, token string
 	b, err = r.db.Bots.Add(ctx, b)
 	switch {
 	case errors.Is(err, store.ErrExists):
-		return b, "", unfit(fmt.Errorf("there is a bot named %q already", n.Name))
+		return b, "", unfit(sayBotThere.Wrong(n.Name))
 	case errors.Is(err, store.ErrNotFound):
-		return b, "", unfit(errors.New("the bot's owner does not exist"))
+		return b, "", unfit(sayNoOwner.Wrong())
 	}
 	return b, token, err
 }
@@ -171,7 +185,7 @@ func (r *Registry) Change(ctx context.Context, number int64, c Changes) (store.B
 		return b, err
 	}
 	if err := r.db.Bots.Save(ctx, b); errors.Is(err, store.ErrExists) {
-		return b, unfit(errors.New("another bot has that name, or somebody else changed this one at the same moment; look again and repeat"))
+		return b, unfit(sayBotClash.Wrong())
 	} else if err != nil {
 		return b, err
 	}
@@ -186,7 +200,7 @@ func (r *Registry) Rotate(ctx context.Context, number int64) (token string, err 
 		return "", err
 	}
 	if k, err := r.kind(b.Kind); err != nil || !k.Connects {
-		return "", unfit(fmt.Errorf("bots of kind %s have no token", b.Kind))
+		return "", unfit(sayNoBotToken.Wrong(b.Kind))
 	}
 	token = newBotToken()
 	b.TokenHash = seal.Hash(token)
@@ -224,7 +238,7 @@ func (r *Registry) Find(ctx context.Context, owner, ref string) (store.Bot, erro
 	case 1:
 		return found[0], nil
 	}
-	return store.Bot{}, unfit(fmt.Errorf("%d bots are named %q; use the number", len(found), ref))
+	return store.Bot{}, unfit(sayBotsNamed.Wrong(len(found), ref))
 }
 
 // Settings decodes a bot's settings, secrets readable, into a struct such as the
@@ -319,14 +333,14 @@ func (r *Registry) change(k Kind, kept json.RawMessage, set map[string]string) (
 func checkTexts(name, description string) error {
 	switch {
 	case strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > 60 || !utf8.ValidString(name):
-		return unfit(errors.New("a bot's name has 1 to 60 characters"))
+		return unfit(sayBotName.Wrong())
 	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' }):
-		return unfit(errors.New("a bot's name cannot have control characters"))
+		return unfit(sayBotNameControl.Wrong())
 	case len(description) > 2000:
-		return unfit(errors.New("a bot's description may have 2,000 bytes at most"))
+		return unfit(sayBotDescription.Wrong())
 	}
 	if _, err := strconv.ParseInt(name, 10, 64); err == nil {
-		return unfit(errors.New("a bot's name cannot be a number: it would be taken for a bot's number"))
+		return unfit(sayBotNumber.Wrong())
 	}
 	return nil
 }

@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
 	"patchbay/internal/store"
+	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
@@ -28,6 +27,17 @@ type Rules struct {
 // maxPatterns keeps the look at a list of tools short.
 const maxPatterns = 200
 
+// What is wrong with rules.
+var (
+	sayManyPatterns = talk.Say{Zh: "%d 个模式太多了；最多 %d 个", En: "%d patterns are too many; %d are the most"}
+	sayNegativeRate = talk.Say{Zh: "频率不能是负数", En: "a rate cannot be negative"}
+	sayNoPattern    = talk.Say{
+		Zh: "%q 不是工具的名称；名称由 1 到 64 个字母、数字、_ 和 - 组成，* 代表任意文本",
+		En: "%q is no name of a tool; names have 1 to 64 letters, digits, _ and -, and * stands for any text",
+	}
+	sayNoRules = talk.Say{Zh: "规则：%v", En: "rules: %v"}
+)
+
 // patternForm is what a name of a tool, with stars, can look like.
 var patternForm = regexp.MustCompile(`^[A-Za-z0-9_*-]{1,64}$`)
 
@@ -35,7 +45,7 @@ var patternForm = regexp.MustCompile(`^[A-Za-z0-9_*-]{1,64}$`)
 func (r *Rules) Validate() error {
 	for _, list := range [][]string{r.Allow, r.Deny, r.Dangerous} {
 		if len(list) > maxPatterns {
-			return fmt.Errorf("%d patterns are too many; %d are the most", len(list), maxPatterns)
+			return sayManyPatterns.Wrong(len(list), maxPatterns)
 		}
 		for _, p := range list {
 			if err := CheckPattern(p); err != nil {
@@ -44,7 +54,7 @@ func (r *Rules) Validate() error {
 		}
 	}
 	if r.PerMinute < 0 {
-		return errors.New("a rate cannot be negative")
+		return sayNegativeRate.Wrong()
 	}
 	return nil
 }
@@ -52,7 +62,7 @@ func (r *Rules) Validate() error {
 // CheckPattern finds out whether a pattern can match a tool's name.
 func CheckPattern(p string) error {
 	if !patternForm.MatchString(p) {
-		return fmt.Errorf("%q is no name of a tool; names have 1 to 64 letters, digits, _ and -, and * stands for any text", p)
+		return sayNoPattern.Wrong(p)
 	}
 	return nil
 }
@@ -74,7 +84,7 @@ func ParseRules(text string) (r Rules, err error) {
 	dec := json.NewDecoder(bytes.NewReader([]byte(text)))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&r); err != nil {
-		return r, fmt.Errorf("rules: %w", err)
+		return r, sayNoRules.Wrong(err)
 	}
 	return r, r.Validate()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,7 +31,7 @@ type run struct {
 	state     state
 	instead   string // the kind of who answers in the bot's place; empty: the bot does
 	listeners []*listener
-	log       transcript
+	log       *course
 	waited    time.Duration // for the bot's turn
 	first     time.Duration // to the first piece
 	heard     time.Time     // when the bot was last heard
@@ -39,6 +40,7 @@ type run struct {
 	bytes     int64
 	told      int // how many of late have been told
 	failure   *talk.Failure
+	stopped   bool          // by ErrStopped; what it said is what it said
 	parted    chan struct{} // closed when the trace of an abandoned run is written
 }
 
@@ -81,11 +83,13 @@ var errNobody = errors.New("the turn is over")
 func newRun(b *Board, turn *talk.Turn, c circumstances, l *listener) *run {
 	now := time.Now()
 	ctx, cancel := context.WithCancelCause(b.ctx)
-	return &run{
+	r := &run{
 		ctx: ctx, cancel: cancel, board: b, turn: turn, circumstances: c, started: now, heard: now,
 		hungUp: make(chan struct{}), ended: make(chan struct{}), parted: make(chan struct{}),
 		listeners: []*listener{l},
 	}
+	r.log = b.courses.begin(r)
+	return r
 }
 
 func (r *run) joinable() bool {
@@ -109,7 +113,7 @@ func (r *run) ask() error {
 		r.mu.Lock()
 		r.instead = kind
 		r.mu.Unlock()
-		return r.stopped(who.Answer(ctx, r.turn, r.emit))
+		return r.causeOf(who.Answer(ctx, r.turn, r.emit))
 	}
 	for until := time.Now().Add(moveWait); ; {
 		t, err := b.target(ctx, r.bot, r.common)
@@ -129,7 +133,7 @@ func (r *run) ask() error {
 		r.mu.Lock()
 		r.waited = waited
 		r.mu.Unlock()
-		return r.stopped(err)
+		return r.causeOf(err)
 	}
 }
 
@@ -137,11 +141,14 @@ func (r *run) ask() error {
 // one has let go of it, and the other has not heard of that yet.
 const moveWait = 2 * time.Second
 
-// stopped says in an error how it came that the answer was stopped, if it was.
-func (r *run) stopped(err error) error {
+// causeOf says in an error how it came that the answer was stopped, if it was.
+func (r *run) causeOf(err error) error {
 	if cause := context.Cause(r.ctx); err != nil && cause != nil {
-		if errors.Is(cause, ErrStopping) {
+		switch {
+		case errors.Is(cause, ErrStopping):
 			return talk.Fail(talk.Lost, "", cause)
+		case r.removed():
+			return talk.Fail(talk.Offline, "", cause)
 		}
 		return talk.Fail(talk.TimedOut, "", cause)
 	}
@@ -163,6 +170,7 @@ func (r *run) emit(e talk.Event) error {
 	if r.bytes+int64(len(e.Text)) > maxAnswer {
 		return errEndless
 	}
+	r.log.add(e)
 	if e.Kind == talk.KindNote {
 		r.noted = now
 	} else {
@@ -171,7 +179,6 @@ func (r *run) emit(e talk.Event) error {
 		}
 		r.pieces++
 		r.bytes += int64(len(e.Text))
-		r.log.add(e)
 	}
 	if e.Kind == talk.KindText {
 		r.tellLate() // before the first words; a command must stay the first thing a device gets
@@ -241,6 +248,9 @@ func (r *run) listen(ctx context.Context, l *listener) error {
 	for {
 		select {
 		case <-r.ended:
+			if r.stopped {
+				return errStoppedByAnother
+			}
 			if r.failure != nil {
 				return r.failure
 			}
@@ -344,11 +354,14 @@ func (r *run) part(l *listener, outcome string, code talk.Code, cause string) {
 // end writes down how the bot ended and lets the askers go.
 func (r *run) end(err error) {
 	defer close(r.ended)
+	defer r.board.courses.end(r.log)
 	r.mu.Lock()
 	if err == nil && r.log.empty() {
 		err = talk.Fail(talk.NoAnswer, "", nil)
 	}
 	r.failure = talk.AsFailure(err)
+	r.stopped = err != nil && errors.Is(context.Cause(r.ctx), ErrStopped)
+	defer func() { r.log.end(r.failure, r.stopped) }()
 	was := r.state
 	r.state = over
 	answer := r.log.text()
@@ -357,7 +370,8 @@ func (r *run) end(err error) {
 		r.mu.Unlock()
 		<-r.parted
 		r.endLate(answer)
-	case len(r.listeners) == 0: // they went away just now
+	case len(r.listeners) == 0 || r.stopped: // they went away just now
+		r.listeners = nil
 		tr, e := r.trace(outcomeHungUp, "", r.cause()), r.lateExchange(answer)
 		heard := r.late[:r.told]
 		r.mu.Unlock()
@@ -382,10 +396,6 @@ func (r *run) end(err error) {
 func (r *run) endLate(answer string) {
 	b := r.board
 	e := r.lateExchange(answer)
-	stopped := errors.Is(context.Cause(r.ctx), ErrStopped)
-	if stopped {
-		e = r.exchange(answer, false)
-	}
 	kept := ""
 	if r.keepsContent() {
 		kept = answer
@@ -397,29 +407,33 @@ func (r *run) endLate(answer string) {
 		return
 	}
 	b.records.added()
-	if !stopped {
-		r.push(e)
-	}
+	r.push(e)
 }
 
 // push delivers a late answer, if there is one.
 func (r *run) push(e *store.Exchange) {
-	if e != nil {
+	if e != nil && e.Unheard {
 		r.board.pushLate(r.bot, Late{r.turn, e.Answer})
 	}
 }
 
 // cause is why the bot failed, for the owner.
 func (r *run) cause() string {
-	if r.failure == nil {
+	switch {
+	case r.stopped:
+		return ErrStopped.Error()
+	case r.failure == nil:
 		return ""
 	}
 	return r.failure.Error()
 }
 
 // lateExchange is the exchange of an answer that nobody heard. Half an answer is
-// not worth telling later.
+// not worth telling later, unless it was stopped: then it is all there is, and known.
 func (r *run) lateExchange(answer string) *store.Exchange {
+	if r.stopped {
+		return r.exchange(answer, false)
+	}
 	if r.failure != nil {
 		return nil
 	}
@@ -430,7 +444,7 @@ func (r *run) lateExchange(answer string) *store.Exchange {
 // to keep it for, or if it was not the bot that spoke. With mu held, or after the
 // end.
 func (r *run) exchange(answer string, unheard bool) *store.Exchange {
-	if r.turn.Person == "" || answer == "" || r.instead != "" {
+	if r.turn.Person == "" || answer == "" || r.instead != "" || r.removed() {
 		return nil
 	}
 	return &store.Exchange{
@@ -441,6 +455,22 @@ func (r *run) exchange(answer string, unheard bool) *store.Exchange {
 
 var sayImage = talk.Say{Zh: "[图片]", En: "[picture]"}
 
+// Pictured is a question of history without the words that stand for pictures, and how
+// many of those there were. Who types just these words at the end is taken at them.
+func Pictured(question string) (text string, pictures int) {
+	for {
+		rest, last := "", question
+		if i := strings.LastIndexByte(question, '\n'); i >= 0 {
+			rest, last = question[:i], question[i+1:]
+		}
+		if last != sayImage.Zh && last != sayImage.En {
+			return question, pictures
+		}
+		question, pictures = rest, pictures+1
+	}
+}
+
+// question is what was asked, as history keeps it.
 func question(t *talk.Turn) string {
 	text := t.Text()
 	for range t.Images() {

@@ -2,7 +2,6 @@ package board
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -12,6 +11,24 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/seal"
+	"patchbay/internal/talk"
+)
+
+// What is wrong with settings.
+var (
+	sayTime      = talk.Say{Zh: `时间要写成 "45s" 或 "10m" 这样`, En: `a time is written like "45s" or "10m"`}
+	sayAgentID   = talk.Say{Zh: "agent_id 只能是 owner、anyone 或 off，不能是 %q", En: "agent_id is owner, anyone or off, not %q"}
+	sayHangup    = talk.Say{Zh: "hangup 只能是 finish 或 cancel，不能是 %q", En: "hangup is finish or cancel, not %q"}
+	sayNegative  = talk.Say{Zh: "concurrent 和 waiting 不能是负数", En: "concurrent and waiting cannot be negative"}
+	sayNoSetting = talk.Say{Zh: "没有名为 %q 的设置；有 %s", En: "no setting is called %q; there are %s"}
+	sayNoFit     = talk.Say{Zh: "%s：%q 不合适（需要%s）", En: "%s: %q does not fit (%s)"}
+	sayNoText    = talk.Say{Zh: "%s 不是文本", En: "%s is not a text"}
+
+	sayWantTime   = talk.Say{Zh: "时间，例如 45s", En: "a time such as 45s"}
+	sayWantBool   = talk.Say{Zh: " true 或 false", En: "true or false"}
+	sayWantObject = talk.Say{Zh: " JSON 对象", En: "a JSON object"}
+	sayWantList   = talk.Say{Zh: "用逗号分隔的列表", En: "a list, separated by commas"}
+	sayWantNumber = talk.Say{Zh: "数字", En: "a number"}
 )
 
 // Duration is a time in settings, written as "45s" or "10m".
@@ -21,11 +38,11 @@ type Duration time.Duration
 func (d *Duration) UnmarshalJSON(b []byte) error {
 	var text string
 	if err := json.Unmarshal(b, &text); err != nil {
-		return errors.New(`a time is written like "45s" or "10m"`)
+		return sayTime.Wrong()
 	}
 	v, err := time.ParseDuration(text)
 	if err != nil || v < 0 {
-		return errors.New(`a time is written like "45s" or "10m"`)
+		return sayTime.Wrong()
 	}
 	*d = Duration(v)
 	return nil
@@ -70,13 +87,13 @@ func (c *Common) rules() Rules {
 // Validate finds values that cannot be.
 func (c *Common) Validate() error {
 	if !slices.Contains([]string{"", "owner", "anyone", "off"}, c.AgentID) {
-		return fmt.Errorf("agent_id is owner, anyone or off, not %q", c.AgentID)
+		return sayAgentID.Wrong(c.AgentID)
 	}
 	if !slices.Contains([]string{"", "finish", "cancel"}, c.Hangup) {
-		return fmt.Errorf("hangup is finish or cancel, not %q", c.Hangup)
+		return sayHangup.Wrong(c.Hangup)
 	}
 	if c.Concurrent < 0 || c.Waiting < 0 {
-		return errors.New("concurrent and waiting cannot be negative")
+		return sayNegative.Wrong()
 	}
 	r := c.rules()
 	return r.Validate()
@@ -130,7 +147,7 @@ func (s shape) find(name string) (field, error) {
 		names = append(names, f.name)
 	}
 	slices.Sort(names)
-	return field{}, fmt.Errorf("no setting is called %q; there are %s", name, strings.Join(names, ", "))
+	return field{}, sayNoSetting.Wrong(name, strings.Join(names, ", "))
 }
 
 // set changes one setting, given as text, in raw; an empty text takes it away.
@@ -149,7 +166,7 @@ func (s shape) set(raw map[string]json.RawMessage, name, text string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s: %q does not fit (%s)", name, text, wanted(f.typ))
+	return sayNoFit.Wrong(name, text, wanted(f.typ))
 }
 
 // candidates are the ways a text can be meant, best first.
@@ -183,21 +200,21 @@ func candidates(t reflect.Type, text string) []json.RawMessage {
 	return []json.RawMessage{quoted}
 }
 
-func wanted(t reflect.Type) string {
+func wanted(t reflect.Type) talk.Say {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	switch {
 	case strings.HasSuffix(t.Name(), "Duration"):
-		return "a time such as 45s"
+		return sayWantTime
 	case t.Kind() == reflect.Bool:
-		return "true or false"
+		return sayWantBool
 	case t.Kind() == reflect.Map || t.Kind() == reflect.Struct:
-		return "a JSON object"
+		return sayWantObject
 	case t.Kind() == reflect.Slice:
-		return "a list, separated by commas"
+		return sayWantList
 	}
-	return "a number"
+	return sayWantNumber
 }
 
 // check decodes the settings into each struct and lets it validate them.
@@ -228,7 +245,7 @@ func (s shape) eachSecret(raw map[string]json.RawMessage, change func(string) (s
 		}
 		var text string
 		if err := json.Unmarshal(raw[f.name], &text); err != nil {
-			return fmt.Errorf("%s is not a text", f.name)
+			return sayNoText.Wrong(f.name)
 		}
 		changed, err := change(text)
 		if err != nil {

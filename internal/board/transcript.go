@@ -1,7 +1,10 @@
 package board
 
 import (
+	"maps"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"patchbay/internal/talk"
 )
@@ -20,6 +23,10 @@ func (t *transcript) add(e talk.Event) {
 		return
 	}
 	t.flush()
+	if e.Command != nil { // it stays when its bot goes on
+		e.Command = &talk.Command{Name: e.Command.Name, Args: maps.Clone(e.Command.Args)}
+	}
+	e.Suggest = slices.Clone(e.Suggest)
 	t.done = append(t.done, e)
 }
 
@@ -49,4 +56,53 @@ func (t *transcript) text() string {
 		}
 	}
 	return b.String()
+}
+
+// mark is a place in a transcript: so many events, and so many bytes of the text that is
+// the next one.
+type mark struct {
+	Events int `json:"n"`
+	Bytes  int `json:"b,omitempty"`
+}
+
+// since is what was said after a mark, and the mark after that. Of words it is most bytes
+// (0: all), or a few less, so that no character is cut; more says that there are others.
+func (t *transcript) since(m mark, most int) (said []talk.Event, next mark, more bool) {
+	left := most
+	for i := m.Events; i <= len(t.done); i++ {
+		var text string
+		switch {
+		case i == len(t.done):
+			text = string(t.words[min(m.Bytes, len(t.words)):])
+		case t.done[i].Kind == talk.KindText:
+			text = t.done[i].Text[min(m.Bytes, len(t.done[i].Text)):]
+		default:
+			said = append(said, t.done[i])
+		}
+		if most > 0 && len(text) > left {
+			text, more = uncut(text, left), true
+		}
+		if text != "" {
+			said = append(said, talk.Text(text))
+			m.Bytes += len(text)
+			left -= len(text)
+		}
+		if more {
+			return said, m, true
+		}
+		if i < len(t.done) {
+			m = mark{Events: i + 1}
+		}
+	}
+	return said, m, false
+}
+
+// uncut is the first n bytes of a text, without the character that they would cut.
+func uncut(text string, n int) string {
+	for cut := n; cut > max(0, n-utf8.UTFMax); cut-- {
+		if utf8.RuneStart(text[cut]) {
+			return text[:cut]
+		}
+	}
+	return text[:n]
 }

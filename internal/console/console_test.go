@@ -1,6 +1,8 @@
 package console_test
 
 import (
+	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -15,6 +17,7 @@ import (
 	"patchbay/internal/board/boardtest"
 	"patchbay/internal/console"
 	"patchbay/internal/control"
+	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
 
@@ -24,6 +27,8 @@ type rig struct {
 	t   *testing.T
 	url string
 	web *http.Client
+	// looked has the settings of tool servers that were looked at.
+	looked chan string
 }
 
 // newRig makes pages of an installation. Empty: nobody has an account yet.
@@ -35,9 +40,15 @@ func newRig(t *testing.T, empty bool) *rig {
 	} else if err := b.Accounts.SetPassword(t.Context(), b.Person.ID, "correct horse"); err != nil {
 		t.Fatal(err)
 	}
+	looked := make(chan string, 8)
+	look := func(_ context.Context, _ store.Person, _ store.Upstream, set map[string]json.RawMessage) (control.UpstreamFound, error) {
+		text, err := json.Marshal(set)
+		looked <- string(text)
+		return control.UpstreamFound{Server: "thermometer"}, err
+	}
 	mux := http.NewServeMux()
 	pages := console.New(console.Options{
-		Accounts: b.Accounts, Control: control.New(control.Options{Board: b.Board, Accounts: b.Accounts}), Guard: account.NewGuard(5, nil), Lang: talk.English, Version: "test",
+		Accounts: b.Accounts, Control: control.New(control.Options{Board: b.Board, Accounts: b.Accounts, Upstreams: control.UpstreamActs{Check: look}}), Guard: account.NewGuard(5, nil), Lang: talk.English, Version: "test",
 		Address: func(*http.Request) netip.Addr { return netip.MustParseAddr("192.0.2.7") },
 	})
 	for _, path := range pages.Paths() {
@@ -45,7 +56,7 @@ func newRig(t *testing.T, empty bool) *rig {
 	}
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
-	r := &rig{Rig: b, t: t, url: s.URL}
+	r := &rig{Rig: b, t: t, url: s.URL, looked: looked}
 	r.web = r.browser()
 	return r
 }

@@ -3,6 +3,7 @@ package console
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"patchbay/internal/account"
@@ -169,15 +170,25 @@ func (s *Server) hash(v *page.Visit) (release func(), ok bool) {
 
 // confirmPage asks for the password once more, before secrets are shown.
 func (s *Server) confirmPage(v *page.Visit) {
-	v.Show(http.StatusOK, confirmPage(v, doorForm{Next: page.Ours(v.FormValue("next"))}))
+	v.AskPassword(http.StatusOK, page.Confirmation{Next: page.Ours(v.FormValue("next")), Lost: v.FormValue("lost") != ""})
 }
 
-// confirm lets a browser see secrets for a while.
+// confirm lets a browser see secrets for a while, and carries out the form that waited
+// for that.
 func (s *Server) confirm(v *page.Visit) {
-	f := doorForm{Next: page.Ours(v.FormValue("next"))}
+	c := page.Confirmation{Next: page.Ours(v.FormValue("next")), Pending: v.FormValue("pending")}
+	var waits account.Pending
+	if c.Pending != "" {
+		var err error
+		if waits, err = s.Accounts.Held(v.Who, c.Pending); err != nil {
+			c.Pending, c.Lost = "", true
+			v.AskPassword(http.StatusConflict, c)
+			return
+		}
+	}
 	again := func(status int, wrong string) {
-		f.Wrong = wrong
-		v.Show(status, confirmPage(v, f))
+		c.Wrong = wrong
+		v.AskPassword(status, c)
 	}
 	if s.blocked(v, again) {
 		return
@@ -192,10 +203,16 @@ func (s *Server) confirm(v *page.Visit) {
 	case errors.Is(err, account.ErrPassword):
 		s.refused(v, "confirm")
 		again(http.StatusForbidden, v.Say(sayWrongPasswordOnly))
+	case errors.Is(err, account.ErrSignedOut): // meanwhile
+		v.To("/signin?next=" + url.QueryEscape(c.Next))
 	case err != nil:
 		v.Fail(err)
 	default:
 		v.Admit(token)
-		v.To(f.Next)
+		if c.Pending != "" {
+			v.Resume(waits, token)
+			return
+		}
+		v.To(c.Next)
 	}
 }

@@ -18,9 +18,5 @@ var (
 	sayWrongPassword = talk.Say{Zh: "用户名或密码不对。", En: "The name or the password is wrong."}
 	sayTooManyTries  = talk.Say{Zh: "尝试次数太多，请一分钟后再试。", En: "Too many tries; wait a minute and try again."}
 
-	sayConfirm           = talk.Say{Zh: "请再次输入密码", En: "Your password, please"}
-	sayConfirmTold       = talk.Say{Zh: "这里可以看到或更改密钥，所以要确认是你本人。", En: "What follows shows or changes secrets, so it has to be you."}
-	sayGoOn              = talk.Say{Zh: "继续", En: "Go on"}
-	sayBack              = talk.Say{Zh: "返回", En: "Back"}
 	sayWrongPasswordOnly = talk.Say{Zh: "密码不对。", En: "The password is wrong."}
 )

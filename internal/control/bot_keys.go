@@ -2,9 +2,7 @@ package control
 
 import (
 	"context"
-	"errors"
 	"strings"
-	"time"
 
 	"patchbay/internal/account"
 	"patchbay/internal/store"
@@ -62,6 +60,10 @@ func (s *Service) AddGlassesKey(ctx context.Context, c Caller, in NewGlassesKey)
 	if err := account.CheckName(in.Name); err != nil {
 		return AddedKey{}, said(Invalid, err)
 	}
+	people, err := s.names(ctx)
+	if err != nil {
+		return AddedKey{}, err
+	}
 	want := account.NewKey{Person: b.Owner, Name: in.Name, Scopes: []string{account.ScopeLingzhu}}
 	if in.Only {
 		want.Bot = b.Number
@@ -70,7 +72,7 @@ func (s *Service) AddGlassesKey(ctx context.Context, c Caller, in NewGlassesKey)
 	if err != nil {
 		return AddedKey{}, err
 	}
-	s.Logger.InfoContext(ctx, "a key was made", "key", k.ID, "bot", b.Number, "person", c.Person, "program", c.Program)
+	s.Note(ctx, c, ActKeyMade, AboutKey(k, c.Person, people[k.Person]))
 	return AddedKey{k, secret}, nil
 }
 
@@ -82,25 +84,16 @@ type BotKeyRef struct {
 
 // RevokeBotKey ends a key that opens a bot alone.
 func (s *Service) RevokeBotKey(ctx context.Context, c Caller, in BotKeyRef) (store.Key, error) {
-	list, err := s.BotKeys(ctx, c, BotRef{in.Bot})
+	b, err := s.FindBot(ctx, c, in.Bot)
 	if err != nil {
 		return store.Key{}, err
 	}
-	for _, k := range list.Keys {
-		if k.ID != in.Key {
-			continue
-		}
-		now := time.Now()
-		if err := s.Board.Store.Keys.Revoke(ctx, k.ID, now); errors.Is(err, store.ErrNotFound) {
-			break
-		} else if err != nil {
-			return store.Key{}, err
-		}
-		if k.Revoked.IsZero() {
-			k.Revoked = now
-		}
-		s.Logger.InfoContext(ctx, "a key was revoked", "key", k.ID, "person", c.Person, "program", c.Program)
-		return k, nil
+	k, err := s.Key(ctx, c, KeyRef{in.Key})
+	if e := AsError(err); e != nil && e.Reason == Missing || err == nil && k.Bot != b.Number {
+		return store.Key{}, Fail(Missing, sayNoKeyOfBot)
 	}
-	return store.Key{}, Fail(Missing, sayNoKeyOfBot)
+	if err == nil {
+		err = s.revoke(ctx, c, &k)
+	}
+	return k.Key, err
 }

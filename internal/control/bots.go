@@ -157,7 +157,7 @@ type SettingTexts map[string]string
 func (t *SettingTexts) UnmarshalJSON(b []byte) error {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(b, &raw); err != nil {
-		return errors.New("settings are an object")
+		return talk.Say{Zh: "settings 要是对象", En: "settings are an object"}.Wrong()
 	}
 	*t = make(SettingTexts, len(raw))
 	for name, value := range raw {

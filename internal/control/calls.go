@@ -111,11 +111,11 @@ func nameCalls(ctx context.Context, db *store.DB, person string, calls []Call) e
 	if err != nil {
 		return err
 	}
-	bots, err := db.Bots.ByOwner(ctx, person)
+	bots, err := botNames(ctx, db, person)
 	if err != nil {
 		return err
 	}
-	names, botNames := map[string]string{}, map[int64]string{}
+	names := map[string]string{}
 	for _, p := range people {
 		names[p.ID] = p.Name
 	}
@@ -125,12 +125,9 @@ func nameCalls(ctx context.Context, db *store.DB, person string, calls []Call) e
 	for _, u := range upstreams {
 		names["upstream:"+strconv.FormatInt(u.Number, 10)] = u.Slug
 	}
-	for _, b := range bots {
-		botNames[b.Number] = b.Name
-	}
 	for i := range calls {
 		c := &calls[i]
-		c.PersonName, c.KeyName, c.BotName = names[c.Person], names[c.Key], botNames[c.Bot]
+		c.PersonName, c.KeyName, c.BotName = names[c.Person], names[c.Key], bots[c.Bot]
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"patchbay/internal/board"
 	"patchbay/internal/fetch"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -99,37 +100,48 @@ type Chat struct {
 	Bot          BotStatus        `json:"bot"`
 	Conversation string           `json:"conversation"`
 	Exchanges    []store.Exchange `json:"exchanges"` // oldest first
+	// Ongoing are the turns that are being answered, which are in no exchange yet.
+	Ongoing []board.Ongoing `json:"ongoing,omitempty"`
 }
 
 // chatMost bounds how many exchanges of a conversation are shown.
 const chatMost = 50
 
 // Chat shows a conversation of the caller with one of their bots. If they have had none,
-// it is a new one, that has a name and nothing else.
+// it is a new one, that has a name and nothing else. The last one is that in which the bot
+// is answering, if it is.
 func (s *Service) Chat(ctx context.Context, c Caller, ref ChatRef) (Chat, error) {
-	b, err := s.FindBot(ctx, c, ref.Bot)
+	b, t, err := s.talkOf(ctx, c, ref.Bot, ref.Conversation)
 	if err != nil {
 		return Chat{}, err
 	}
 	out := Chat{Bot: s.status(b, c.Lang), Conversation: ref.Conversation, Exchanges: []store.Exchange{}}
-	person := c.Person
-	if person == "" {
-		person = b.Owner
+	// What ends now is an exchange when it is not ongoing any more, so that it is seen.
+	ongoing := s.Board.Ongoing(ctx, t)
+	if out.Conversation == "" && len(ongoing) > 0 {
+		out.Conversation = ongoing[len(ongoing)-1].Conversation
 	}
-	person = asker(c.door(), person)
+	conversations := s.Board.Store.Conversations
 	if out.Conversation == "" {
-		out.Conversation, err = s.Board.Store.Conversations.Latest(ctx, b.Number, person)
+		out.Conversation, err = conversations.Latest(ctx, b.Number, t.Person)
 		if errors.Is(err, store.ErrNotFound) {
 			out.Conversation = NewConversation()
 			return out, nil
 		}
 	}
 	if err == nil {
-		out.Exchanges, err = s.Board.Store.Conversations.Last(ctx, b.Number, person, out.Conversation, chatMost)
+		out.Exchanges, err = conversations.Last(ctx, b.Number, t.Person, out.Conversation, chatMost)
 	}
+	ended := map[string]bool{}
 	for _, e := range out.Exchanges {
+		ended[e.Turn] = true
 		if err == nil && e.Unheard { // what is shown need not be told with the next answer
-			err = s.Board.Store.Conversations.Heard(ctx, e.Turn)
+			err = conversations.Heard(ctx, e.Turn)
+		}
+	}
+	for _, o := range ongoing {
+		if o.Conversation == out.Conversation && !ended[o.Turn] {
+			out.Ongoing = append(out.Ongoing, o)
 		}
 	}
 	return out, err

@@ -12,6 +12,7 @@ import (
 
 	"patchbay/internal/account"
 	"patchbay/internal/board"
+	"patchbay/internal/plug/learn"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -35,12 +36,17 @@ type Options struct {
 	Upstream func(store.Upstream) UpstreamHealth
 	// Upstreams does with upstreams what takes knowing their kinds.
 	Upstreams UpstreamActs
+	// Points is Learn; nil: there is none.
+	Points *learn.Service
 	// Due tells how many reviews Learn has for a person today. If it is nil, nobody knows.
 	Due func(ctx context.Context, person string) (int, error)
 	// Listen writes what a device hears to w, as an Ogg stream, until ctx ends or the
 	// device ends it. Its error is told as it says if it is, or wraps, a *tool.Error.
 	// If it is nil, there is nothing to be listened to.
 	Listen func(ctx context.Context, device int64, w io.Writer) error
+	// Hear is Listen for browsers, as a WAV stream: they play Ogg half a minute late. It
+	// is there whenever Listen is.
+	Hear func(ctx context.Context, device int64, w io.Writer) error
 	// Nodes does something about OpenClaw's nodes. Its error is told as it says if it
 	// is, or wraps, a [*NodeError].
 	Nodes func(context.Context, NodeAct) (json.RawMessage, error)
@@ -77,6 +83,8 @@ type Caller struct {
 	Rules string // of the key, as kept
 	// Program is by what the caller acts, for the audit trail: "api" or "console".
 	Program string
+	// Agent is what the program or browser calls itself.
+	Agent string
 	// Lang is the language that the caller is told things in.
 	Lang talk.Lang
 }
@@ -138,16 +146,15 @@ func AsError(err error) *Error {
 	return nil
 }
 
-// said are the words of an error that has only English ones: those of the board and the
-// accounts about what was typed.
+// said are the words of an error about what was typed: those of the board, the accounts
+// and plugs, which have them in both languages if they are, or wrap, a [talk.Wrong].
 func said(r Reason, err error) *Error {
 	for of, say := range chosenWrong {
 		if errors.Is(err, of) {
 			return &Error{Reason: r, Say: say, Cause: err}
 		}
 	}
-	text := err.Error()
-	return &Error{Reason: r, Say: talk.Say{Zh: "%s", En: "%s"}, Args: []any{text}, Cause: err}
+	return &Error{Reason: r, Say: talk.Say{Zh: "%v", En: "%v"}, Args: []any{err}, Cause: err}
 }
 
 var (
@@ -167,6 +174,16 @@ var chosenWrong = map[error]talk.Say{
 	account.ErrPasswordEmpty: sayPasswordEmpty,
 	account.ErrPasswordShort: sayPasswordShort,
 	account.ErrPasswordLong:  sayPasswordLong,
+}
+
+// botNames are the names by number of somebody's bots; of everybody's, for an empty owner.
+func botNames(ctx context.Context, db *store.DB, owner string) (map[int64]string, error) {
+	bots, err := db.Bots.ByOwner(ctx, owner)
+	byNumber := make(map[int64]string, len(bots))
+	for _, b := range bots {
+		byNumber[b.Number] = b.Name
+	}
+	return byNumber, err
 }
 
 // names are the people's names by id.

@@ -40,21 +40,31 @@ func (s *Service) MayListen(ctx context.Context, c Caller, d store.Device) error
 	return nil
 }
 
-// StreamSound answers a request with what a device hears, as audio/ogg, until whoever
+// The kinds of sound that [Service.StreamSound] knows.
+const (
+	SoundOgg = "audio/ogg" // Opus, for programs and files
+	SoundWAV = "audio/wav" // for browsers
+)
+
+// StreamSound answers a request with what a device hears, of a kind, until whoever
 // asked leaves or the device ends it. If there is an error and nothing has begun, it is
 // to be told: it is an *[Error], a *[tool.Error] of the device, or our own fault. If it
 // has begun, the answer is to be broken off, or it would look whole.
-func (s *Service) StreamSound(w http.ResponseWriter, r *http.Request, c Caller, d store.Device) (begun bool, err error) {
+func (s *Service) StreamSound(w http.ResponseWriter, r *http.Request, c Caller, d store.Device, kind string) (begun bool, err error) {
 	if err := s.MayListen(r.Context(), c, d); err != nil {
 		return false, err
 	}
 	s.Logger.InfoContext(r.Context(), "somebody listens to a device", "device", d.Number, "person", c.Person, "key", c.Key)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	out := &soundWriter{w: w, control: http.NewResponseController(w), gone: cancel}
+	out := &soundWriter{w: w, kind: kind, control: http.NewResponseController(w), gone: cancel}
 	opens := time.AfterFunc(silenceLimit, out.open)
 	defer opens.Stop()
-	err = s.Listen(ctx, d.Number, out)
+	listen := s.Listen
+	if kind == SoundWAV {
+		listen = s.Hear
+	}
+	err = listen(ctx, d.Number, out)
 	begun = out.end()
 	switch {
 	case ctx.Err() != nil, err == nil && begun: // the caller has gone, or the device has ended it
@@ -85,6 +95,7 @@ const (
 type soundWriter struct {
 	control *http.ResponseController
 	gone    context.CancelFunc
+	kind    string
 
 	mu    sync.Mutex
 	w     http.ResponseWriter
@@ -108,7 +119,7 @@ func (o *soundWriter) open() {
 // begin says what comes. With mu held.
 func (o *soundWriter) begin() {
 	o.begun = true
-	o.w.Header().Set("Content-Type", "audio/ogg")
+	o.w.Header().Set("Content-Type", o.kind)
 	o.w.Header().Set("Cache-Control", "no-store")
 	o.w.Header().Set("X-Accel-Buffering", "no")
 }

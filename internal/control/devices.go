@@ -3,7 +3,6 @@ package control
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -188,17 +187,13 @@ func (s *Service) deviceRows(ctx context.Context, c Caller, list []store.Device)
 	if err != nil {
 		return nil, err
 	}
-	bots, err := s.Board.Store.Bots.ByOwner(ctx, c.Owner())
+	bots, err := botNames(ctx, s.Board.Store, c.Owner())
 	if err != nil {
 		return nil, err
 	}
-	botNames := make(map[int64]string, len(bots))
-	for _, b := range bots {
-		botNames[b.Number] = b.Name
-	}
 	out := make([]Device, len(list))
 	for i, d := range list {
-		out[i] = Device{Device: d, OwnerName: people[d.Owner], BotName: botNames[d.Bot], Online: s.Awake(d.Number), Waiting: ShowsCode(d)}
+		out[i] = Device{Device: d, OwnerName: people[d.Owner], BotName: bots[d.Bot], Online: s.Awake(d.Number), Waiting: ShowsCode(d)}
 	}
 	return out, nil
 }
@@ -316,11 +311,13 @@ func (s *Service) deviceSteps(ctx context.Context, d store.Device, change Device
 	return steps, nil
 }
 
+var sayTransport = talk.Say{Zh: "transport 是 %q；它可以是 %s、%s 或 %s", En: "transport is %q; it can be %s, %s or %s"}
+
 // ParseTransport reads a transport as owners write it.
 func ParseTransport(text string) (string, error) {
 	transport, ok := parseTransport(text)
 	if !ok {
-		return "", fmt.Errorf("transport is %q; it can be %s, %s or %s", text, store.TransportSocket, store.TransportMQTT, DefaultTransport)
+		return "", sayTransport.Wrong(text, store.TransportSocket, store.TransportMQTT, DefaultTransport)
 	}
 	return transport, nil
 }

@@ -91,9 +91,12 @@ func (s *Service) canBackUp(c Caller) error {
 	return nil
 }
 
-// oneBackup keeps others from making and reading backups until release: each writes as much
-// as the database has.
-func (s *Service) oneBackup() (release func(), err error) {
+// backingUp lets the caller make or read a backup, if they may, and keeps others from that
+// until release: each writes as much as the database has.
+func (s *Service) backingUp(c Caller) (release func(), err error) {
+	if err := s.canBackUp(c); err != nil {
+		return nil, err
+	}
 	select {
 	case s.copying <- struct{}{}:
 		return func() { <-s.copying }, nil
@@ -105,10 +108,7 @@ func (s *Service) oneBackup() (release func(), err error) {
 // Backup writes a backup to what begin returns, which is asked once nothing can be in
 // the way any more. Name is what the file is called.
 func (s *Service) Backup(ctx context.Context, c Caller, begin func(name string) io.Writer) error {
-	if err := s.canBackUp(c); err != nil {
-		return err
-	}
-	release, err := s.oneBackup()
+	release, err := s.backingUp(c)
 	if err != nil {
 		return err
 	}
@@ -152,10 +152,7 @@ func (s *Service) Restoring(_ context.Context, c Caller, _ None) (Restoring, err
 
 // Restore checks a backup, and has the next start put it in place of what there is.
 func (s *Service) Restore(ctx context.Context, c Caller, file io.Reader) (Restoring, error) {
-	if err := s.canBackUp(c); err != nil {
-		return Restoring{}, err
-	}
-	release, err := s.oneBackup()
+	release, err := s.backingUp(c)
 	if err != nil {
 		return Restoring{}, err
 	}
@@ -185,10 +182,7 @@ func AboutBackup(err error) error {
 
 // CancelRestore forgets the backup that the next start would put in place.
 func (s *Service) CancelRestore(ctx context.Context, c Caller, _ None) (Restoring, error) {
-	if err := s.canBackUp(c); err != nil {
-		return Restoring{}, err
-	}
-	release, err := s.oneBackup()
+	release, err := s.backingUp(c)
 	if err != nil {
 		return Restoring{}, err
 	}

@@ -86,17 +86,13 @@ func (s *Service) keyRows(ctx context.Context, whose string, list []store.Key) (
 	if err != nil {
 		return nil, err
 	}
-	bots, err := s.Board.Store.Bots.ByOwner(ctx, whose)
+	bots, err := botNames(ctx, s.Board.Store, whose)
 	if err != nil {
 		return nil, err
 	}
-	called := make(map[int64]string, len(bots))
-	for _, b := range bots {
-		called[b.Number] = b.Name
-	}
 	rows := make([]KeyRow, len(list))
 	for i, k := range list {
-		rows[i] = KeyRow{Key: k, PersonName: people[k.Person], BotName: called[k.Bot]}
+		rows[i] = KeyRow{Key: k, PersonName: people[k.Person], BotName: bots[k.Bot]}
 		if rows[i].Rules, err = board.ParseRules(k.Rules); err != nil {
 			return nil, err
 		}
@@ -163,7 +159,7 @@ func (s *Service) AddKey(ctx context.Context, c Caller, in NewKey) (MadeKey, err
 	if err != nil {
 		return MadeKey{}, err
 	}
-	s.Logger.InfoContext(ctx, "a key was made", "key", k.ID, "scopes", k.Scopes, "for", k.Person, "person", c.Person, "program", c.Program)
+	s.Note(ctx, c, ActKeyMade, AboutKey(k, c.Person, owner.Name))
 	rows, err := s.keyRows(ctx, k.Person, []store.Key{k})
 	if err != nil {
 		return MadeKey{}, err
@@ -282,7 +278,7 @@ func (s *Service) ChangeKey(ctx context.Context, c Caller, in KeyChange) (KeyRow
 	if err := s.Board.Store.Keys.SetRules(ctx, k.ID, in.Rules.String()); err != nil {
 		return KeyRow{}, err
 	}
-	s.Logger.InfoContext(ctx, "the rules of a key were changed", "key", k.ID, "person", c.Person, "program", c.Program)
+	s.Note(ctx, c, ActKeyRules, AboutKey(k.Key, c.Person, k.PersonName))
 	k.Rules = in.Rules
 	return k, nil
 }
@@ -310,13 +306,31 @@ func (s *Service) RevokeKey(ctx context.Context, c Caller, in KeyRef) (KeyRow, e
 	if err != nil {
 		return KeyRow{}, err
 	}
+	err = s.revoke(ctx, c, &k)
+	return k, err
+}
+
+// revoke ends a key, if it has not ended yet.
+func (s *Service) revoke(ctx context.Context, c Caller, k *KeyRow) error {
 	now := time.Now()
-	if err := s.Board.Store.Keys.Revoke(ctx, k.ID, now); err != nil {
-		return KeyRow{}, err
+	if err := s.Board.Store.Keys.Revoke(ctx, k.ID, now); errors.Is(err, store.ErrNotFound) {
+		return Fail(Missing, sayNoKey) // its person has just been removed
+	} else if err != nil {
+		return err
 	}
 	if k.Revoked.IsZero() {
 		k.Revoked = now
-		s.Logger.InfoContext(ctx, "a key was revoked", "key", k.ID, "person", c.Person, "program", c.Program)
+		s.Note(ctx, c, ActKeyRevoked, AboutKey(k.Key, c.Person, k.PersonName))
 	}
-	return k, nil
+	return nil
+}
+
+// AboutKey is a key in the journal; one of somebody else than who did something with it
+// has their name.
+func AboutKey(k store.Key, by, owner string) string {
+	about := k.Name + " (" + strings.Join(k.Scopes, ", ") + ")"
+	if k.Person != by {
+		about = owner + ": " + about
+	}
+	return about
 }

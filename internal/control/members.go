@@ -13,7 +13,8 @@ import (
 	"patchbay/internal/talk"
 )
 
-// What those who run the installation do, as [store.Act] has it.
+// What is in the journal, as [store.Act] has it: what those do who run the installation,
+// and what anybody does by which others get in, or by which records go.
 const (
 	ActPersonAdded     = "person.added"
 	ActPersonRole      = "person.role"
@@ -22,10 +23,13 @@ const (
 	ActBackupTaken     = "backup.taken"
 	ActBackupStaged    = "backup.staged"
 	ActBackupCancelled = "backup.cancelled"
+	ActKeyMade         = "key.made"
+	ActKeyRules        = "key.rules"
+	ActKeyRevoked      = "key.revoked"
+	ActRecordsDeleted  = "records.deleted"
 )
 
-// Note keeps in the journal of the installation that the caller did something that
-// only those may who run it.
+// Note keeps in the journal of the installation that the caller did something.
 func (s *Service) Note(ctx context.Context, c Caller, act, about string) {
 	a := store.Act{ID: uuid.Must(uuid.NewV7()).String(), At: time.Now(), Person: c.Person, Act: act, About: about}
 	p, err := s.Board.Store.People.ByID(ctx, c.Person)
@@ -48,7 +52,7 @@ type ActsWanted struct {
 	Limit  int    `query:"limit" json:"-"`  // 0: 50
 }
 
-// Acts is what those did who run the installation, the newest first.
+// Acts is the journal, the newest first.
 type Acts struct {
 	Acts []store.Act `json:"acts"`
 	// Next, if it is not empty, is to be asked for as Before for those that follow.
@@ -58,7 +62,7 @@ type Acts struct {
 // actsMost bounds a list of acts.
 const actsMost = 500
 
-// Acts lists what those did who run the installation.
+// Acts lists the journal of the installation.
 func (s *Service) Acts(ctx context.Context, c Caller, in ActsWanted) (Acts, error) {
 	if err := admin(c); err != nil {
 		return Acts{}, err

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,7 +104,7 @@ func (s *Service) turnRows(ctx context.Context, owner string, list []store.Trace
 	if len(list) == 0 {
 		return rows, nil
 	}
-	bots, err := s.Board.Store.Bots.ByOwner(ctx, owner)
+	bots, err := botNames(ctx, s.Board.Store, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -111,12 +112,8 @@ func (s *Service) turnRows(ctx context.Context, owner string, list []store.Trace
 	if err != nil {
 		return nil, err
 	}
-	called := make(map[int64]string, len(bots))
-	for _, b := range bots {
-		called[b.Number] = b.Name
-	}
 	for i, t := range list {
-		rows[i] = TurnRow{t, called[t.Bot], people[t.Owner]}
+		rows[i] = TurnRow{t, bots[t.Bot], people[t.Owner]}
 	}
 	return rows, nil
 }
@@ -228,7 +225,11 @@ func (s *Service) Forget(ctx context.Context, c Caller, in Forgetting) (f Forgot
 			return f, err
 		}
 	}
-	s.Logger.InfoContext(ctx, "records were deleted", "person", c.Person, "bot", in.Bot, "said", f.Said, "turns", f.Turns, "arguments", f.Arguments, "program", c.Program)
+	about := fmt.Sprintf("said %d, turns %d, arguments %d", f.Said, f.Turns, f.Arguments)
+	if in.Bot != 0 {
+		about = fmt.Sprintf("bot %d: %s", in.Bot, about)
+	}
+	s.Note(ctx, c, ActRecordsDeleted, about)
 	return f, nil
 }
 

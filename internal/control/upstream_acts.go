@@ -321,6 +321,6 @@ type RemovedUpstream struct {
 	Removed bool   `json:"removed"`
 }
 
-// Said are the words of an error about what was given that has only English ones, for
-// whoever fills in the functions of [Options].
+// Said are the words of an error about what was given, for whoever fills in the functions
+// of [Options].
 func Said(r Reason, err error) *Error { return said(r, err) }

@@ -3,11 +3,15 @@
 package activity
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/a-h/templ"
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
@@ -27,6 +31,45 @@ func Routes() []page.Route {
 		{Pattern: "GET /activity/privacy", Serve: privacy},
 		{Pattern: "POST /activity/privacy/delete", Serve: forget},
 	}
+}
+
+// place is a list of records: turns, or calls.
+type place struct {
+	path           string // with /live behind it, what keeps it up to date
+	title, told    talk.Say
+	none, noneTold talk.Say // if there are no records
+	to             string   // where there will be some
+	toName         talk.Say
+}
+
+var (
+	turnsPlace = place{"/activity", sayTurns, sayTurnsTold, sayNoTurns, sayNoTurnsTold, "/bots", sayToBots}
+	callsPlace = place{"/activity/calls", sayCalls, sayCallsTold, sayNoCalls, sayNoCallsTold, "/tools", sayToTools}
+)
+
+// turnRow and callRow draw a record.
+func turnRow(v *page.Visit, f filter) func(control.TurnRow) templ.Component {
+	return func(t control.TurnRow) templ.Component { return oneTurn(v, f, t) }
+}
+
+func callRow(v *page.Visit, f filter) func(control.Call) templ.Component {
+	return func(c control.Call) templ.Component { return oneCall(v, f, c) }
+}
+
+// each draws records.
+func each[T any](list []T, row func(T) templ.Component) []templ.Component {
+	out := make([]templ.Component, len(list))
+	for i := range list {
+		out[i] = row(list[i])
+	}
+	return out
+}
+
+// rowID is what the row of a record is called on its page: what records are called may
+// have letters that no selector can have.
+func rowID(record string) string {
+	sum := sha256.Sum256([]byte(record))
+	return "r" + hex.EncodeToString(sum[:8])
 }
 
 // rowsShown is how many records are on a page.
@@ -100,15 +143,15 @@ func bots(v *page.Visit) ([]store.Bot, error) {
 	return v.House.Control.BotChoices(v.Context(), v.Caller())
 }
 
-func (f *filter) turns(v *page.Visit) (control.TurnPage, error) {
+func (f *filter) turns(v *page.Visit, limit int) (control.TurnPage, error) {
 	return v.House.Control.Turns(v.Context(), f.caller(v), control.TurnQuery{
-		Bot: f.Bot, Door: f.Door, Outcome: f.Outcome, From: f.from, Until: f.until, After: f.After, Limit: rowsShown,
+		Bot: f.Bot, Door: f.Door, Outcome: f.Outcome, From: f.from, Until: f.until, After: f.After, Limit: limit,
 	})
 }
 
 func turns(v *page.Visit) {
 	f := readFilter(v)
-	list, err := f.turns(v)
+	list, err := f.turns(v, rowsShown)
 	if err != nil {
 		v.Fail(err)
 		return
@@ -134,15 +177,15 @@ func turn(v *page.Visit) {
 	v.Show(http.StatusOK, turnPage(v, d))
 }
 
-func (f *filter) calls(v *page.Visit) (control.CallPage, error) {
+func (f *filter) calls(v *page.Visit, limit int) (control.CallPage, error) {
 	return v.House.Control.Calls(v.Context(), f.caller(v), control.CallQuery{
-		Tool: f.Tool, Key: f.Key, Bot: f.Bot, Outcome: f.Outcome, From: f.from, Before: f.until, After: f.After, Limit: rowsShown,
+		Tool: f.Tool, Key: f.Key, Bot: f.Bot, Outcome: f.Outcome, From: f.from, Before: f.until, After: f.After, Limit: limit,
 	}, "")
 }
 
 func calls(v *page.Visit) {
 	f := readFilter(v)
-	list, err := f.calls(v)
+	list, err := f.calls(v, rowsShown)
 	if err != nil {
 		v.Fail(err)
 		return

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -251,6 +252,54 @@ func TestFollow(t *testing.T) {
 	}
 	if e := calls(); !strings.Contains(e, "lamp_of_bob") || strings.Contains(e, "lamp_of_ada") || !strings.Contains(e, "There is no such tool") {
 		t.Fatalf("bob's call is %s", e)
+	}
+}
+
+// leaves asks a bot that takes its time, and goes away. The bot comes to an end when
+// the test says so.
+func leaves(t *testing.T, r *consoletest.Rig) (bot store.Bot, turn string, end func()) {
+	t.Helper()
+	begun, over := make(chan struct{}), make(chan struct{})
+	bot = r.Script(t, nil, func(ctx context.Context, _ *talk.Turn, emit talk.Emit) error {
+		close(begun)
+		select {
+		case <-over:
+			return emit(talk.Text("at last"))
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	go func() {
+		<-begun
+		leave()
+	}()
+	asked := &talk.Turn{Bot: bot.Number, Door: "lingzhu", Person: "w", Conversation: "c", Lang: talk.English, Parts: []talk.Part{{Text: "slow"}}}
+	if err := r.Board.Answer(ctx, asked, func(talk.Event) error { return nil }); !errors.Is(err, talk.ErrHungUp) {
+		t.Fatal(err)
+	}
+	return bot, asked.ID, func() { close(over) }
+}
+
+// What ends late changes where it stands; nothing else is sent.
+func TestFollowChanges(t *testing.T) {
+	r := newRig(t, consoletest.Options{})
+	quick := r.Script(t, nil, echoes)
+	next := follows(t, r, r.As(r.Person), "/activity/live")
+	next()
+	bot, slow, end := leaves(t, r)
+	e := next()
+	id := regexp.MustCompile(`<li class="record-turn" id="(r[0-9a-f]+)">`).FindStringSubmatch(e)
+	if id == nil || !strings.Contains(e, slow) || !strings.Contains(e, "the asker left") || strings.Contains(e, "over after") {
+		t.Fatalf("the turn is %s", e)
+	}
+	after := asks(t, r, quick, "one")
+	if e := next(); !strings.Contains(e, after) || !strings.Contains(e, "afterbegin") || strings.Contains(e, slow) {
+		t.Fatalf("another turn is %s", e)
+	}
+	end()
+	if e := next(); !strings.Contains(e, `hx-target="#`+id[1]+`"`) || !strings.Contains(e, `hx-swap="outerMorph"`) || !strings.Contains(e, bot.Name) || !strings.Contains(e, "over after") || strings.Contains(e, after) || strings.Contains(e, "#rows") {
+		t.Fatalf("what has ended is %s", e)
 	}
 }
 

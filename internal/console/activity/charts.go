@@ -42,6 +42,14 @@ type part struct {
 	of          func(*control.Hour) int64
 }
 
+// names are what the parts are called.
+func (b *bars) names() (out []string) {
+	for _, p := range b.parts {
+		out = append(out, p.name)
+	}
+	return out
+}
+
 func (b *bars) settle() *bars {
 	for i := range b.hours {
 		b.most = max(b.most, b.sum(&b.hours[i]))

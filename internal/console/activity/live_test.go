@@ -34,6 +34,18 @@ func TestFollowInABrowser(t *testing.T) {
 	if first := b.Text("#rows > li:first-child"); !strings.Contains(first, "failed") {
 		t.Errorf("on top is %q", first)
 	}
+	// What ends late changes where it stands, and the focus stays.
+	_, slow, end := leaves(t, r)
+	row := "#rows > li:has(a[href$='" + slow + "'])"
+	b.Reads(row, "the asker left")
+	asks(t, r, bot, "two")
+	b.Until("document.querySelectorAll('#rows > li').length == 5")
+	b.Script("document.querySelector(\"" + row + " a\").focus()")
+	end()
+	b.Reads(row, "over after")
+	if !browsertest.Ask[bool](b, "document.activeElement.matches(\""+row+" a\") && document.querySelectorAll('#rows > li')[1].matches(\""+row+"\")") {
+		t.Error("what ended late has not stayed where it was")
+	}
 	if title := browsertest.Ask[string](b, "document.title"); title != "the same page" {
 		t.Errorf("it was loaded again: %q", title)
 	}

@@ -50,6 +50,7 @@ var (
 	sayTook           = talk.Say{Zh: "用时 %s", En: "took %s"}
 	sayDone           = talk.Say{Zh: "已回答", En: "answered"}
 	sayFailed         = talk.Say{Zh: "失败", En: "failed"}
+	sayLateTook       = talk.Say{Zh: "之后才结束，共 %s", En: "over after %s, without the asker"}
 	sayHungUp         = talk.Say{Zh: "提问者离开了", En: "the asker left"}
 	sayCallDone       = talk.Say{Zh: "完成", En: "done"}
 	sayCallTrouble    = talk.Say{Zh: "工具说它失败了", En: "the tool says it failed"}

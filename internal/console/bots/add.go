@@ -53,7 +53,7 @@ func describe(v *page.Visit, kind string) ([]board.Setting, bool) {
 // admitted says whether the visitor may add a bot of a kind now: one that connects has
 // a secret, which is shown. If not, they were sent to where they may.
 func admitted(v *page.Visit, kind string) bool {
-	return !v.House.Control.Board.Registry.Connects(kind) || fresh(v, "/bots/new?kind="+kind)
+	return !v.House.Control.Board.Registry.Connects(kind) || v.Confirmed("/bots/new?kind="+kind)
 }
 
 // add adds a bot.

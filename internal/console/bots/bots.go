@@ -12,9 +12,7 @@ package bots
 
 import (
 	"net/http"
-	"net/url"
 	"strconv"
-	"time"
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
@@ -125,16 +123,6 @@ func outcome(v *page.Visit, name, code string) (page.State, string) {
 		return page.Bad, v.Say(s)
 	}
 	return page.Bad, v.Say(sayFailed)
-}
-
-// fresh says whether the password was typed a short time ago. If not, the browser was
-// sent to where it is, and comes back to next.
-func fresh(v *page.Visit, next string) bool {
-	if v.Who.Fresh(time.Now()) {
-		return true
-	}
-	v.To("/confirm?next=" + url.QueryEscape(next))
-	return false
 }
 
 // wrong shows a form once more, with what is wrong. What is missing, or our own fault, is

@@ -96,7 +96,7 @@ func (f *form) blame(v *page.Visit, text string) {
 	for i := range f.Fields {
 		x := &f.Fields[i]
 		rest, ok := strings.CutPrefix(text, x.Name)
-		if ok && (strings.HasPrefix(rest, " ") || strings.HasPrefix(rest, ":")) {
+		if ok && (strings.HasPrefix(rest, " ") || strings.HasPrefix(rest, ":") || strings.HasPrefix(rest, "：")) {
 			x.Wrong = text
 			f.Wrong = v.Say(sayWrongField, v.Say(x.label), text)
 		}

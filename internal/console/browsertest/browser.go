@@ -55,24 +55,79 @@ func Path(t testing.TB) string {
 	return ""
 }
 
-// New opens a window of 1280 by 900 on the pages at an address.
+// New opens a window of 1280 by 900 on the pages at an address, in a Chromium of its
+// own.
 func New(t testing.TB, address string) *Browser {
 	t.Helper()
-	base, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
+	c := &Chromium{}
+	t.Cleanup(c.Stop)
+	return c.Window(t, address)
+}
+
+// Chromium is one for many windows, which know nothing of each other: to start it takes
+// longer than most of what is tested. It starts with the first window, and again if it
+// has died; whoever has it stops it.
+type Chromium struct {
+	mu      sync.Mutex
+	running context.Context
+	end     context.CancelFunc
+}
+
+// start returns a Chromium that runs.
+func (c *Chromium) start(path string) (context.Context, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running != nil && c.running.Err() == nil {
+		return c.running, nil
 	}
-	o := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(Path(t)), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1280, 900))
+	c.stop()
+	o := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1280, 900))
 	for _, name := range []string{"disable-quic", "disable-background-networking", "disable-component-update", "disable-sync", "disable-dev-shm-usage"} {
 		o = append(o, chromedp.Flag(name, true))
 	}
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), o...)
 	ctx, cancelTab := chromedp.NewContext(ctx)
-	b := &Browser{t: t, ctx: ctx, base: base}
-	t.Cleanup(func() {
+	c.running, c.end = ctx, func() {
 		chromedp.Cancel(ctx) //nolint:errcheck // it ends with its context anyway
 		cancelTab()
+		cancel()
+	}
+	if err := chromedp.Do(ctx); err != nil {
+		c.stop()
+		return nil, err
+	}
+	return ctx, nil
+}
+
+func (c *Chromium) stop() {
+	if c.end != nil {
+		c.end()
+	}
+	c.running, c.end = nil, nil
+}
+
+// Stop ends it. There are no windows any more.
+func (c *Chromium) Stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stop()
+}
+
+// Window opens a window of 1280 by 900 on the pages at an address, with cookies and a
+// cache of its own, and as if it were the one that somebody looks at.
+func (c *Chromium) Window(t testing.TB, address string) *Browser {
+	t.Helper()
+	base, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, err := c.start(Path(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := chromedp.NewContext(ctx, chromedp.WithNewBrowserContext())
+	b := &Browser{t: t, ctx: ctx, base: base}
+	t.Cleanup(func() {
 		cancel()
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -81,6 +136,10 @@ func New(t testing.TB, address string) *Browser {
 		}
 	})
 	if err := chromedp.Listen(ctx, b.hear); err != nil {
+		t.Fatal(err)
+	}
+	b.Width(1280)
+	if _, err := chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -233,10 +292,13 @@ func (b *Browser) Press(keys string) {
 	b.Do(chromedp.KeyEvent(keys))
 }
 
-// Click clicks on an element once it is to be seen.
+// Click clicks on an element once it is to be seen, away from the edges of the window,
+// where bars may cover it.
 func (b *Browser) Click(selector string) {
 	b.t.Helper()
-	b.Do(chromedp.ScrollIntoView(chromedp.CSS(selector)), chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
+	b.See(selector)
+	b.Script(fmt.Sprintf(`document.querySelector(%q)?.scrollIntoView({block: "center", behavior: "instant"})`, selector))
+	b.Do(chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
 }
 
 // Text is the text of an element, as it is to be seen.

@@ -41,16 +41,21 @@ type answer struct {
 	Told, Cause string
 	Stopped     bool
 
-	base  string // where one talks with the bot
-	place place
-	lang  talk.Lang
-	sent  answered
+	base         string // where one talks with the bot
+	conversation string
+	lang         talk.Lang
+	sent         answered
 }
 
 // answered is how much of an answer was sent.
 type answered struct {
 	late, text, commands int
 	note                 string
+}
+
+// come is how much has come.
+func (a *answer) come() answered {
+	return answered{late: len(a.Late), text: len(a.Text), commands: len(a.Commands), note: a.Note}
 }
 
 // kept is a piece that stays when its bot goes on.
@@ -81,11 +86,11 @@ func (a *answer) take(e talk.Event) {
 }
 
 // end says how the answer ended.
-func (a *answer) end(err error, cause error) {
+func (a *answer) end(err error) {
 	a.Running, a.Note = false, ""
 	switch {
 	case err == nil:
-	case errors.Is(cause, board.ErrStopped):
+	case errors.Is(err, board.ErrStopped):
 		a.Stopped = true
 	case errors.Is(err, talk.ErrHungUp): // the server stops, or the browser has gone
 		a.Told = (&talk.Failure{Code: talk.Lost}).Sentence(a.lang)
@@ -96,28 +101,25 @@ func (a *answer) end(err error, cause error) {
 }
 
 // begun is an answer of which nothing has come.
-func begun(v *page.Visit, turn *talk.Turn, b store.Bot) *answer {
+func begun(turn *talk.Turn, b store.Bot) *answer {
 	return &answer{
-		ID: turn.ID, Bot: b.Name, Running: true, lang: turn.Lang, base: base(b),
-		place: place{v.Who.Person.ID, b.Number, turn.Conversation},
+		ID: turn.ID, Bot: b.Name, Running: true, lang: turn.Lang, base: base(b), conversation: turn.Conversation,
 	}
 }
 
 // stream answers the script piece by piece.
-func (c *chats) stream(v *page.Visit, turn *talk.Turn) {
+func stream(v *page.Visit, turn *talk.Turn) {
 	b, ok := bot(v)
 	if !ok {
 		return
 	}
 	v.Live(func(ctx context.Context, send page.Send) error {
-		a := begun(v, turn, b.Bot)
-		ctx, forget := c.stoppable(ctx, a.place)
-		defer forget()
-		if err := send(asked(v, turn, a)); err != nil {
+		a := begun(turn, b.Bot)
+		if err := send(taken(v, turn, a)); err != nil {
 			return err
 		}
 		err := a.follow(ctx, v, turn, send)
-		a.end(err, context.Cause(ctx))
+		a.end(err)
 		b.Online = v.House.Control.Board.Reachable(b.Bot)
 		return send(ended(v, a, b))
 	})
@@ -161,23 +163,17 @@ func (a *answer) follow(ctx context.Context, v *page.Visit, turn *talk.Turn, sen
 }
 
 // whole answers a browser without a script, when the answer has ended.
-func (c *chats) whole(v *page.Visit, chat control.Chat, turn *talk.Turn) {
-	a := begun(v, turn, chat.Bot.Bot)
-	ctx, forget := c.stoppable(v.Context(), a.place)
-	defer forget()
-	err := v.House.Control.Board.Answer(ctx, turn, func(e talk.Event) error {
+func whole(v *page.Visit, chat control.Chat, turn *talk.Turn) {
+	a := begun(turn, chat.Bot.Bot)
+	err := v.House.Control.Board.Answer(v.Context(), turn, func(e talk.Event) error {
 		a.take(kept(e))
 		return nil
 	})
 	if v.Context().Err() != nil {
 		return
 	}
-	a.end(err, context.Cause(ctx))
-	text := turn.Text()
-	if len(turn.Images()) > 0 {
-		text = strings.TrimSpace(v.Say(sayPicture) + " " + text)
-	}
-	v.Show(http.StatusOK, chatPage(v, chat, said{Asked: text, Answer: a}))
+	a.end(err)
+	v.Show(http.StatusOK, chatPage(v, chat, said{Turn: turn, Answer: a}))
 }
 
 // doing is a command of the bot's in words, for whoever has no glasses on.

@@ -3,20 +3,18 @@
 //
 //	chat     the page, and what its forms do
 //	answer   an answer that is being given
+//	ongoing  one that was being given when the page was opened
 package chat
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
-	"patchbay/internal/board"
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
 	"patchbay/internal/store"
@@ -34,44 +32,12 @@ const (
 
 // Routes are the pages.
 func Routes() []page.Route {
-	c := &chats{answering: map[place]map[*context.CancelCauseFunc]bool{}}
 	return []page.Route{
-		{Pattern: "GET /bots/{bot}/chat", Serve: c.page},
-		{Pattern: "POST /bots/{bot}/chat", Serve: c.say, Large: true},
-		{Pattern: "POST /bots/{bot}/chat/new", Serve: c.begin},
-		{Pattern: "POST /bots/{bot}/chat/stop", Serve: c.stop},
-	}
-}
-
-// chats are the conversations in which a bot is about to answer.
-type chats struct {
-	mu        sync.Mutex
-	answering map[place]map[*context.CancelCauseFunc]bool
-}
-
-// place is a conversation.
-type place struct {
-	person       string
-	bot          int64
-	conversation string
-}
-
-// stoppable makes a context that ends when whoever is at a place stops the bot.
-func (c *chats) stoppable(ctx context.Context, at place) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.answering[at] == nil {
-		c.answering[at] = map[*context.CancelCauseFunc]bool{}
-	}
-	c.answering[at][&cancel] = true
-	return ctx, func() {
-		cancel(nil)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if delete(c.answering[at], &cancel); len(c.answering[at]) == 0 {
-			delete(c.answering, at)
-		}
+		{Pattern: "GET /bots/{bot}/chat", Serve: show},
+		{Pattern: "GET /bots/{bot}/chat/live", Serve: live},
+		{Pattern: "POST /bots/{bot}/chat", Serve: say, Large: true},
+		{Pattern: "POST /bots/{bot}/chat/new", Serve: begin},
+		{Pattern: "POST /bots/{bot}/chat/stop", Serve: stop},
 	}
 }
 
@@ -79,19 +45,19 @@ func (c *chats) stoppable(ctx context.Context, at place) (context.Context, func(
 type said struct {
 	Text  string // that was typed, and not sent
 	Wrong string
-	// Asked and Answer are what has come without a script.
-	Asked  string
+	// Turn and Answer are what has come without a script.
+	Turn   *talk.Turn
 	Answer *answer
 }
 
-// page shows a conversation.
-func (c *chats) page(v *page.Visit) {
-	if chat, ok := c.read(v, v.FormValue("c")); ok {
+// show shows a conversation.
+func show(v *page.Visit) {
+	if chat, ok := read(v, v.FormValue("c")); ok {
 		v.Show(http.StatusOK, chatPage(v, chat, said{}))
 	}
 }
 
-func (c *chats) read(v *page.Visit, conversation string) (control.Chat, bool) {
+func read(v *page.Visit, conversation string) (control.Chat, bool) {
 	if len(conversation) > maxName {
 		v.Missing()
 		return control.Chat{}, false
@@ -117,35 +83,40 @@ func bot(v *page.Visit) (control.BotStatus, bool) {
 }
 
 // begin begins another conversation.
-func (c *chats) begin(v *page.Visit) {
+func begin(v *page.Visit) {
 	if b, ok := bot(v); ok {
 		v.To(base(b.Bot) + "?c=" + control.NewConversation())
 	}
 }
 
-// stop stops what the bot is saying in a conversation. If that goes through another
-// instance, nothing is known of it here, and it goes on.
-func (c *chats) stop(v *page.Visit) {
+// stop stops what the bot is saying in a conversation, on whatever instance it was asked.
+// What has come of it is shown where the answer is.
+func stop(v *page.Visit) {
 	b, ok := bot(v)
 	if !ok {
 		return
 	}
 	conversation := v.FormValue("c")
-	c.mu.Lock()
-	for cancel := range c.answering[place{v.Who.Person.ID, b.Number, conversation}] {
-		(*cancel)(board.ErrStopped)
-	}
-	c.mu.Unlock()
-	if v.Partial() {
-		v.W.WriteHeader(http.StatusNoContent)
+	if conversation == "" || len(conversation) > maxName {
+		v.Missing()
 		return
 	}
-	v.To(base(b.Bot) + "?c=" + url.QueryEscape(conversation))
+	stopped, err := v.House.Control.StopChat(v.Context(), v.Caller(), control.ChatStop{Bot: v.PathValue("bot"), Conversation: conversation})
+	switch {
+	case err != nil:
+		v.Fail(err)
+	case !v.Partial():
+		v.To(base(b.Bot) + "?c=" + url.QueryEscape(conversation))
+	case stopped.Turns == 0: // it has ended, and the page has not heard of that
+		v.Show(http.StatusOK, quiet())
+	default:
+		v.W.WriteHeader(http.StatusNoContent)
+	}
 }
 
 // say puts a question to the bot: piece by piece for the script, otherwise with a page
 // when the answer has ended.
-func (c *chats) say(v *page.Visit) {
+func say(v *page.Visit) {
 	q, err := question(v)
 	if err != nil && v.FormValue("c") == "" {
 		v.Fail(err)
@@ -160,10 +131,10 @@ func (c *chats) say(v *page.Visit) {
 		return
 	}
 	if v.Partial() {
-		c.stream(v, turn)
+		stream(v, turn)
 		return
 	}
-	chat, ok := c.read(v, v.FormValue("c"))
+	chat, ok := read(v, v.FormValue("c"))
 	if !ok {
 		return
 	}
@@ -172,7 +143,7 @@ func (c *chats) say(v *page.Visit) {
 		v.Show(status, chatPage(v, chat, said{Text: v.FormValue("text"), Wrong: text}))
 		return
 	}
-	c.whole(v, chat, turn)
+	whole(v, chat, turn)
 }
 
 // question reads what was said.

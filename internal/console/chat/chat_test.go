@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html"
 	"image"
 	"image/png"
 	"io"
@@ -13,19 +14,26 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"patchbay/internal/account"
 	"patchbay/internal/board"
+	"patchbay/internal/board/boardtest"
+	"patchbay/internal/bus/bustest"
 	"patchbay/internal/console/browsertest"
 	"patchbay/internal/console/chat"
 	"patchbay/internal/console/consoletest"
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
 	"patchbay/internal/store"
+	"patchbay/internal/store/storetest"
 	"patchbay/internal/talk"
 )
+
+func TestMain(m *testing.M) { storetest.Main(m) }
 
 func newRig(t *testing.T) *consoletest.Rig {
 	t.Helper()
@@ -161,8 +169,15 @@ func TestPicture(t *testing.T) {
 	ada, picture := r.As(r.Person), dot(t)
 	for _, script := range []bool{true, false} {
 		p := send(t, r, ada, at(bot), script, map[string]string{"c": fmt.Sprint(script), "text": ""}, picture)
-		if p.Status != http.StatusOK || !p.Has(fmt.Sprintf("image/png of %d bytes", len(picture)), "[picture]") {
+		if p.Status != http.StatusOK || !p.Has(fmt.Sprintf("image/png of %d bytes", len(picture))) || p.Has("do not keep pictures") == script {
 			t.Errorf("%d: %s", p.Status, p.Text)
+		}
+		// The picture is in the browser as long as the page is open, and nowhere then.
+		if p = ada.Get(at(bot) + "?c=" + fmt.Sprint(script)); !p.Has("A picture was sent. Conversations do not keep pictures.") || p.Has("[picture]") {
+			t.Errorf("opened again: %s", p.Text)
+		}
+		if p = ada.Get(at(bot)+"?c="+fmt.Sprint(script), "Cookie", "patchbay-lang=zh"); !p.Has("发过一张图片。对话里不保留图片。") {
+			t.Errorf("in Chinese: %s", p.Text)
 		}
 		if p = send(t, r, ada, at(bot), script, map[string]string{"c": "one", "text": "look"}, []byte("no picture")); p.Status != http.StatusUnprocessableEntity || !p.Has("WebP, JPEG, PNG and GIF can") || !script && !p.Has(">look</textarea>") {
 			t.Errorf("%d: %s", p.Status, p.Text)
@@ -201,28 +216,53 @@ func TestFailure(t *testing.T) {
 	}
 }
 
+// storyteller is a bot that says what it is given until it is told the end, and why it was
+// stopped if it was.
+func storyteller() (f boardtest.Func, words chan string, cause chan error) {
+	words, cause = make(chan string), make(chan error, 1)
+	return func(ctx context.Context, _ *talk.Turn, emit talk.Emit) error {
+		for {
+			select {
+			case word, more := <-words:
+				if !more {
+					return nil
+				}
+				if err := emit(talk.Text(word)); err != nil {
+					return err
+				}
+			case <-ctx.Done():
+				cause <- context.Cause(ctx)
+				return ctx.Err()
+			}
+		}
+	}, words, cause
+}
+
+// asking sends a question, and gives the page that came in the end.
+func asking(t *testing.T, r *consoletest.Rig, b *consoletest.Browser, path, conversation, text string) <-chan consoletest.Page {
+	t.Helper()
+	came := make(chan consoletest.Page, 1)
+	go func() {
+		came <- send(t, r, b, path, true, map[string]string{"c": conversation, "text": text}, nil)
+	}()
+	return came
+}
+
 // Who presses Stop stops the bot.
 func TestStop(t *testing.T) {
 	r := newRig(t)
-	talking, cause := make(chan struct{}), make(chan error, 1)
-	bot := r.Script(t, nil, func(ctx context.Context, _ *talk.Turn, emit talk.Emit) error {
-		emit(talk.Text("once upon a time")) //nolint:errcheck // the context tells
-		close(talking)
-		<-ctx.Done()
-		cause <- context.Cause(ctx)
-		return ctx.Err()
-	})
+	f, words, cause := storyteller()
+	bot := r.Script(t, nil, f)
 	ada := r.As(r.Person)
-	came := make(chan consoletest.Page, 1)
-	go func() {
-		came <- send(t, r, ada, at(bot), true, map[string]string{"c": "one", "text": "a story"}, nil)
-	}()
-	<-talking
+	came := asking(t, r, ada, at(bot), "one", "a story")
+	words <- "once upon a time"
 	if p := r.As(r.Bob).Ask(http.MethodPost, at(bot)+"/stop", "c", "one"); p.Status != http.StatusNotFound {
 		t.Errorf("%d: %s", p.Status, p.Text)
 	}
-	if p := ada.Ask(http.MethodPost, at(bot)+"/stop", "c", "another"); p.Status != http.StatusNoContent {
-		t.Errorf("%d: %s", p.Status, p.Text)
+	for _, path := range []string{"another", "", strings.Repeat("x", 65)} {
+		if p := ada.Ask(http.MethodPost, at(bot)+"/stop", "c", path); (p.Status == http.StatusOK) != (path == "another") {
+			t.Errorf("%d: %s", p.Status, p.Text)
+		}
 	}
 	select {
 	case <-cause:
@@ -237,6 +277,160 @@ func TestStop(t *testing.T) {
 	}
 	if err := <-cause; !errors.Is(err, board.ErrStopped) {
 		t.Errorf("the bot was stopped because of %v", err)
+	}
+	// Where nothing is answered any more, there is nothing to be stopped.
+	if p := ada.Ask(http.MethodPost, at(bot)+"/stop", "c", "one"); p.Status != http.StatusOK || !p.Has(`hx-target="#doing"`, `hx-target="#following"`) {
+		t.Errorf("%d: %s", p.Status, p.Text)
+	}
+	if p := ada.Post(at(bot)+"/stop", "c", "one"); p.At != at(bot)+"?c=one" || !p.Has("once upon a time") {
+		t.Errorf("%s: %s", p.At, p.Text)
+	}
+}
+
+// followed finds where a page hears how answers go on that are being given.
+func followed(t *testing.T, p consoletest.Page) string {
+	t.Helper()
+	found := regexp.MustCompile(`hx-sse:connect="([^"]*/chat/live[^"]*)"`).FindStringSubmatch(p.Text)
+	if found == nil {
+		t.Fatalf("the page follows nothing: %s", p.Text)
+	}
+	return html.UnescapeString(found[1])
+}
+
+// A page that is opened while the bot answers shows the question, what was said so far and
+// what comes, and can stop it, also without the conversation's name.
+func TestOpenedInTheMiddle(t *testing.T) {
+	r := newRig(t)
+	f, words, _ := storyteller()
+	bot := r.Script(t, nil, f)
+	ada := r.As(r.Person)
+	came := asking(t, r, ada, at(bot), "one", "<a story>")
+	words <- "once "
+	words <- "<upon> "
+	var p consoletest.Page
+	for p = ada.Get(at(bot)); !p.Has("&lt;upon&gt;"); p = ada.Get(at(bot)) { // it is on its way
+	}
+	if !p.Has("&lt;a story&gt;", "once &lt;upon&gt; ", `aria-busy="true"`, "Stop", `value="one"`) {
+		t.Errorf("%d: %s", p.Status, p.Text)
+	}
+	if p := ada.Get(at(bot) + "?c=two"); p.Has("a story") || p.Has("aria-busy") || p.Has("Stop") {
+		t.Errorf("another conversation: %s", p.Text)
+	}
+	live := followed(t, p)
+	if p := r.As(r.Bob).Get(live); p.Status != http.StatusNotFound {
+		t.Errorf("bob hears: %d", p.Status)
+	}
+	heard := make(chan consoletest.Page, 2)
+	for range 2 {
+		go func() { heard <- r.As(r.Person).Get(live) }()
+	}
+	words <- "a time"
+	close(words)
+	for range 2 {
+		if p := <-heard; !p.Has("once ", "&lt;upon&gt; ", "a time", `hx-target="#following"`) || strings.Contains(lastBubble(p), "aria-busy") || !strings.Contains(lastBubble(p), "once &lt;upon&gt; a time") {
+			t.Errorf("heard: %s", p.Text)
+		}
+	}
+	<-came
+	// Whoever asks too late is told all the same; and no more than is theirs.
+	if p := ada.Get(live); !p.Has("once &lt;upon&gt; a time") || strings.Contains(lastBubble(p), "aria-busy") {
+		t.Errorf("heard later: %s", p.Text)
+	}
+	bobs, _, err := r.Registry.Add(t.Context(), board.NewBot{Owner: r.Bob.ID, Name: "bob's", Kind: "script"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := r.As(r.Bob).Get(at(bobs) + "/live?" + live[strings.Index(live, "?")+1:]); p.Has("once") {
+		t.Errorf("bob hears what ada was told: %s", p.Text)
+	}
+	if p := ada.Get(at(bot)); p.Has("aria-busy") || p.Has("chat/live") || !p.Has("once &lt;upon&gt; a time") {
+		t.Errorf("in the end: %s", p.Text)
+	}
+	for _, query := range []string{"", "?c=one&turn=1&turn=2&turn=3&turn=4&turn=5"} {
+		if p := ada.Get(at(bot) + "/live" + query); p.Status != http.StatusNotFound {
+			t.Errorf("%s: %d", query, p.Status)
+		}
+	}
+
+	// The browser that asked has gone: Stop stops it all the same.
+	f, words, cause := storyteller()
+	bot = r.Script(t, nil, f)
+	asked, leave := context.WithCancel(t.Context())
+	gone := make(chan struct{})
+	turn, err := r.Control.Turn(asked, control.Caller{Person: r.Person.ID, Program: control.DoorConsole}, control.Question{Bot: fmt.Sprint(bot.Number), Text: "another", Conversation: "one"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(gone)
+		r.Board.Answer(asked, turn, func(talk.Event) error { return nil }) //nolint:errcheck // it is left
+	}()
+	words <- "so"
+	leave()
+	<-gone
+	p = ada.Get(at(bot))
+	if !p.Has("another", "aria-busy", "Stop") {
+		t.Fatalf("%s", p.Text)
+	}
+	go func() { heard <- r.As(r.Person).Get(followed(t, p)) }()
+	if p := ada.Ask(http.MethodPost, at(bot)+"/stop", "c", "one"); p.Status != http.StatusNoContent {
+		t.Errorf("%d: %s", p.Status, p.Text)
+	}
+	if err := <-cause; !errors.Is(err, board.ErrStopped) {
+		t.Errorf("the bot was stopped because of %v", err)
+	}
+	if p := <-heard; !strings.Contains(lastBubble(p), "so") || !strings.Contains(lastBubble(p), "Stopped.") {
+		t.Errorf("heard: %s", p.Text)
+	}
+}
+
+// lastBubble is the answer as it was sent last.
+func lastBubble(p consoletest.Page) string {
+	return p.Text[max(0, strings.LastIndex(p.Text, `hx-target="#said-`)):]
+}
+
+// What another instance answers is there at this one too, and stops when it is stopped here.
+func TestTwoInstances(t *testing.T) {
+	db := storetest.Postgres(t)
+	urls := strings.Split(bustest.Cluster(t, 3), ",")
+	at1 := func(name, url string) *consoletest.Rig {
+		return consoletest.New(t, consoletest.Options{Options: boardtest.Options{DB: db, BusURL: url, Name: name}}, func(*consoletest.Rig) []page.Route { return chat.Routes() })
+	}
+	here, there := at1("here", urls[0]), at1("there", urls[1])
+	for tick := time.NewTicker(5 * time.Millisecond); len(here.Board.Bus.Peers()) == 0; { // each says all the time that it lives
+		<-tick.C
+	}
+	f, words, cause := storyteller()
+	bot := there.Script(t, nil, f)
+	came := asking(t, there, there.As(there.Person), at(bot), "one", "a story")
+	words <- "once"
+	ada := here.As(here.Person)
+	p := ada.Get(at(bot))
+	if !p.Has("a story", `aria-busy="true"`, "Being answered…", "Stop", `value="one"`) {
+		t.Fatalf("%d: %s", p.Status, p.Text)
+	}
+	heard := make(chan consoletest.Page, 1)
+	go func() { heard <- here.As(here.Person).Get(followed(t, p)) }()
+	if p := ada.Ask(http.MethodPost, at(bot)+"/stop", "c", "one"); p.Status != http.StatusNoContent {
+		t.Errorf("%d: %s", p.Status, p.Text)
+	}
+	if err := <-cause; !errors.Is(err, board.ErrStopped) {
+		t.Errorf("the bot was stopped because of %v", err)
+	}
+	if p := <-came; !p.Has("once", "Stopped.") {
+		t.Errorf("where it was asked: %s", p.Text)
+	}
+	if p := <-heard; !strings.Contains(lastBubble(p), "once") || !strings.Contains(lastBubble(p), "Stopped.") {
+		t.Errorf("where it was stopped: %s", p.Text)
+	}
+	if p := ada.Get(at(bot)); p.Has("aria-busy") || !p.Has("once") {
+		t.Errorf("in the end: %s", p.Text)
+	}
+
+	// An instance that lives and says nothing may go on, and the page says so.
+	there.Board.Close()
+	if p := ada.Ask(http.MethodPost, at(bot)+"/stop", "c", "one"); p.Status != http.StatusServiceUnavailable || !p.Has("Another server did not respond") {
+		t.Errorf("%d: %s", p.Status, p.Text)
 	}
 }
 
@@ -281,6 +475,9 @@ func TestOwnership(t *testing.T) {
 		if p := send(t, r, bob, at(bot), script, map[string]string{"c": "one", "text": "hi"}, nil); p.Status != http.StatusNotFound {
 			t.Errorf("%d: %s", p.Status, p.Text)
 		}
+	}
+	if p := bob.Get(at(bot) + "/live?c=one&turn=0198b2c4-0000-7000-8000-000000000000"); p.Status != http.StatusNotFound {
+		t.Errorf("live: %d", p.Status)
 	}
 	for _, act := range []string{"/new", "/stop"} {
 		if p := bob.Post(at(bot)+act, "c", "one"); p.Status != http.StatusNotFound || !strings.HasSuffix(p.At, act) {
@@ -372,4 +569,32 @@ func TestInABrowser(t *testing.T) {
 	}
 	b.Open(at(bot))
 	b.Reads(".said", "three")
+
+	// The page is opened again in the middle of an answer: it goes on there, and Stop
+	// is there. A picture is told of, and gone.
+	b.Reads(".said.mine", "A picture was sent")
+	b.Type("#text", "once more\r")
+	next <- "four "
+	b.Reads(".said", "four")
+	b.Open(at(bot))
+	b.Reads(".said.mine", "once more")
+	b.Reads(".said[aria-busy]", "four")
+	b.See("#following button")
+	next <- "five "
+	b.Reads(".said[aria-busy]", "four five")
+	b.Until("document.documentElement.scrollWidth <= innerWidth")
+	next <- "six"
+	next <- "."
+	b.Reads(".said:not(.mine)", "four five six")
+	b.Until("!document.querySelector('[aria-busy]') && !document.querySelector('#following button') && !document.querySelector('#following [hidden]')")
+	b.See(".said button")
+
+	b.Type("#text", "and again\r")
+	next <- "seven"
+	b.Reads(".said", "seven")
+	b.Open(at(bot))
+	b.Reads(".said[aria-busy]", "seven")
+	b.Click("#following button")
+	b.Reads(".said", "Stopped.")
+	b.Until("!document.querySelector('#following button') && document.activeElement.id == 'text'")
 }

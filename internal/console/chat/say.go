@@ -22,11 +22,13 @@ var (
 	sayAttach         = talk.Say{Zh: "图片", En: "Picture"}
 	sayCamera         = talk.Say{Zh: "拍照", En: "Camera"}
 	sayPicture        = talk.Say{Zh: "[图片]", En: "[picture]"}
+	sayPictureGone    = talk.Say{Zh: "发过一张图片。对话里不保留图片。", En: "A picture was sent. Conversations do not keep pictures."}
 	sayChosen         = talk.Say{Zh: "要发送的图片", En: "The picture that will be sent"}
 	sayRemove         = talk.Say{Zh: "不发这张", En: "Leave it out"}
 
 	sayEarlier = talk.Say{Zh: "上次的问题有结果了：", En: "Your earlier question has an answer:"}
 	sayAskNext = talk.Say{Zh: "可以接着问", En: "You could ask"}
+	sayOngoing = talk.Say{Zh: "正在回答…", En: "Being answered…"}
 	sayStopped = talk.Say{Zh: "已停止。", En: "Stopped."}
 	sayCut     = talk.Say{Zh: "（没有说完）", En: "(unfinished)"}
 	sayCause   = talk.Say{Zh: "原因", En: "Cause"}

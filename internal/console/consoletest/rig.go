@@ -53,8 +53,10 @@ func New(t testing.TB, o Options, routes func(*Rig) []page.Route) *Rig {
 	}
 	if !o.Nobody {
 		var err error
-		if r.Bob, err = r.Accounts.AddPerson(t.Context(), "bob", account.RoleMember, "en", ""); err != nil {
-			t.Fatal(err)
+		if r.Bob, err = r.Store.People.ByName(t.Context(), "bob"); err != nil { // another instance has him
+			if r.Bob, err = r.Accounts.AddPerson(t.Context(), "bob", account.RoleMember, "en", ""); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	s := httptest.NewServer(r.House.Handler(routes(r)))

@@ -98,6 +98,19 @@ func TestDeviceInABrowser(t *testing.T) {
 	}
 }
 
+// A board that has just come tells its tools a moment later: what can be set comes to a
+// page that is open by then.
+func TestSlidersComeLater(t *testing.T) {
+	h := newHouse(t)
+	h.socket.Offer(kettleTools[:5])
+	b := h.browser()
+	b.Open("/devices/1")
+	b.Reads("#now", "Awake, idle")
+	b.Until("!document.querySelector('#volume')")
+	h.socket.Offer(kettleTools)
+	b.Reads("#volume-now", "37")
+}
+
 // The list follows what happens, and the forms of tools work in place.
 func TestToolsInABrowser(t *testing.T) {
 	h := newHouse(t)

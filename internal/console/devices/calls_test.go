@@ -201,7 +201,7 @@ func TestListen(t *testing.T) {
 	h := newHouse(t)
 	ada := h.As(h.Person)
 	h.listen = func(_ context.Context, _ int64, w io.Writer) error {
-		_, err := io.WriteString(w, "OggS and so on")
+		_, err := io.WriteString(w, "RIFF and so on")
 		return err
 	}
 	if p := ada.Ask("GET", "/devices/1/listening?on=1"); !p.Has("You are listening to kettle", `autoplay src="/devices/1/listen"`, "Stop listening") {
@@ -210,7 +210,7 @@ func TestListen(t *testing.T) {
 	if p := ada.Ask("GET", "/devices/1/listening"); p.Has("<audio") || !p.Has("Listen") {
 		t.Errorf("not listening any more: %s", p.Text)
 	}
-	if p := ada.Get("/devices/1/listen"); p.Status != 200 || p.Text != "OggS and so on" || p.Header.Get("Content-Type") != "audio/ogg" {
+	if p := ada.Get("/devices/1/listen"); p.Status != 200 || p.Text != "RIFF and so on" || p.Header.Get("Content-Type") != "audio/wav" {
 		t.Errorf("heard is %d %q", p.Status, p.Text)
 	}
 	h.listen = func(context.Context, int64, io.Writer) error { return tool.Fail(tool.Busy, "Too many listen.", nil) }

@@ -35,6 +35,21 @@ func (d *view) tool(name string) *board.Listing {
 	return &d.Tools[i]
 }
 
+// offers names what of a device can be asked and set at once, which is nothing while it
+// sleeps: a board that wakes tells a moment later which tools it has.
+func (d *view) offers() string {
+	if !d.Online {
+		return "nothing"
+	}
+	names := "status"
+	for _, name := range []string{toolInfo, toolVolume, toolBrightness, toolTheme} {
+		if usable(d.tool(name)) {
+			names += "," + name
+		}
+	}
+	return names
+}
+
 // state is how a device is, as a light shows it.
 func state(d *control.Device) (page.State, talk.Say) {
 	switch {
@@ -113,7 +128,7 @@ func (p *pages) deviceLive(v *page.Visit) {
 		defer forget()
 		notices, forgetNotices := hub.Notices(v.Who.Person.ID)
 		defer forgetNotices()
-		live := &deviceLive{send: send, sent: map[string]string{}}
+		live := &deviceLive{send: send, sent: map[string]string{}, offers: v.URL.Query().Get("offers")}
 		outlet := board.DeviceOutlet(d.Number)
 		var told []board.Notice
 		again := time.NewTimer(0)
@@ -146,9 +161,9 @@ func (p *pages) deviceLive(v *page.Visit) {
 
 // deviceLive is what a page of a device has been sent.
 type deviceLive struct {
-	send  page.Send
-	sent  map[string]string
-	awake *bool
+	send   page.Send
+	sent   map[string]string
+	offers string // what there was to set when the page was made, or was told since
 }
 
 // put sends a part if it is another one than before.
@@ -181,9 +196,8 @@ func (p *pages) lookAt(ctx context.Context, v *page.Visit, number int64, l *devi
 	if err := l.put("#doing", doing(v, &d)); err != nil {
 		return err
 	}
-	changed := l.awake != nil && *l.awake != d.Online
-	l.awake = &d.Online
-	if !changed {
+	before := l.offers
+	if l.offers = d.offers(); l.offers == before {
 		return nil
 	}
 	return l.send(patch("#now", "outerHTML", nowComes(v, &d)))

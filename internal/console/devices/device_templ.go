@@ -434,7 +434,7 @@ func devicePage(v *page.Visit, d *view) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = page.Follow(d.path("/live")).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = page.Follow(d.path("/live?offers="+d.offers())).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

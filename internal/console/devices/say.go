@@ -104,7 +104,7 @@ var (
 	sayListenOn     = talk.Say{Zh: "开始收听", En: "Listen"}
 	sayListenOff    = talk.Say{Zh: "停止收听", En: "Stop listening"}
 	sayYouListen    = talk.Say{Zh: "你正在收听 %s", En: "You are listening to %s"}
-	sayYouListenTo  = talk.Say{Zh: "有人对设备说话时，这里就有声音。没有自动播放的话，请按播放键。", En: "There is sound as soon as somebody talks to the device. If nothing plays by itself, press play."}
+	sayYouListenTo  = talk.Say{Zh: "有人对设备说话时，过几秒这里就有声音。没有自动播放的话，请按播放键。", En: "A few seconds after somebody begins to talk to the device, there is sound. If nothing plays by itself, press play."}
 	sayPhoto        = talk.Say{Zh: "拍照", En: "Take a photo"}
 	sayQuestion     = talk.Say{Zh: "想问照片什么", En: "What do you want to know about it?"}
 	sayQuestionIs   = talk.Say{Zh: "你看到了什么？", En: "What do you see?"}

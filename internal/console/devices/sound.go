@@ -135,7 +135,7 @@ func (p *pages) listen(v *page.Visit) {
 	if !ok {
 		return
 	}
-	begun, err := p.control.StreamSound(v.W, v.Request, v.Caller(), d.Device.Device)
+	begun, err := p.control.StreamSound(v.W, v.Request, v.Caller(), d.Device.Device, control.SoundWAV)
 	switch e, told := errors.AsType[*tool.Error](err); {
 	case err != nil && begun:
 		panic(http.ErrAbortHandler) // the browser is not to take it for the end

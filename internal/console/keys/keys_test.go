@@ -73,7 +73,7 @@ func TestAKeysLife(t *testing.T) {
 		t.Errorf("it is good for %s", left)
 	}
 	for id, want := range map[string]string{
-		"mcp-code":      `claude mcp add --transport http patchbay https://board.example.org/mcp --header "Authorization: Bearer ` + secret + `"`,
+		"mcp-code":      `claude mcp add --scope user --transport http patchbay https://board.example.org/mcp --header "Authorization: Bearer ` + secret + `"`,
 		"lingzhu-url":   "https://board.example.org/sse/rokid",
 		"lingzhu-ak":    secret,
 		"node-run":      "OPENCLAW_GATEWAY_TOKEN=" + secret + " openclaw node run --host board.example.org --port 443 --tls --display-name study",
@@ -90,12 +90,18 @@ func TestAKeysLife(t *testing.T) {
 		Args    []string
 		Env     map[string]string
 	}
+	// What a project's folder may hold is without the key, which VS Code asks for.
+	for _, id := range []string{"mcp-vscode", "learn-vscode"} {
+		if text := shown(t, p, id); strings.Contains(text, secret) {
+			t.Errorf("%s has the key in it: %s", id, text)
+		}
+	}
 	for id, check := range map[string]func(map[string]map[string]server) bool{
 		"mcp-cursor": func(m map[string]map[string]server) bool {
 			return m["mcpServers"]["patchbay"].URL == "https://board.example.org/mcp"
 		},
-		"learn-vscode": func(m map[string]map[string]server) bool {
-			return m["servers"]["learn"].Headers["Authorization"] == "Bearer "+secret
+		"learn-cursor": func(m map[string]map[string]server) bool {
+			return m["mcpServers"]["learn"].Headers["Authorization"] == "Bearer "+secret
 		},
 		"mcp-desktop": func(m map[string]map[string]server) bool {
 			return m["mcpServers"]["patchbay"].Env["AUTH_HEADER"] == "Bearer "+secret

@@ -53,7 +53,7 @@ func programs(v *page.Visit, at, key string, scopes []string) (out []group) {
 	return out
 }
 
-// ordered is a JSON object with its fields in an order that people expect.
+// Parts of configurations, their fields in the order that people expect.
 type (
 	remote struct {
 		Type    string            `json:"type,omitempty"`
@@ -64,6 +64,18 @@ type (
 		Command string            `json:"command"`
 		Args    []string          `json:"args"`
 		Env     map[string]string `json:"env,omitempty"`
+	}
+	// vsCode is a whole mcp.json of VS Code's.
+	vsCode struct {
+		Inputs  []input           `json:"inputs"`
+		Servers map[string]remote `json:"servers"`
+	}
+	// input is something that VS Code asks for once, and keeps sealed.
+	input struct {
+		Type        string `json:"type"`
+		ID          string `json:"id"`
+		Description string `json:"description"`
+		Password    bool   `json:"password"`
 	}
 )
 
@@ -83,16 +95,24 @@ func indented(x any) string {
 
 // byAddress are the programs that take an address.
 func byAddress(v *page.Visit, prefix, name, at, key string) []piece {
+	// The file of VS Code may be in a project's folder, which others get to see: the key
+	// is not in it.
+	asked := input{"promptString", name + "-key", v.Say(sayKeyAsked, name), true}
 	return []piece{
-		{prefix + "-code", "Claude Code", v.Say(sayInTerminal), `claude mcp add --transport http ` + name + ` ` + at + ` --header "Authorization: Bearer ` + key + `"`, false},
+		// Every project of the person's, and no file that is shared.
+		{prefix + "-code", "Claude Code", v.Say(sayInTerminal), `claude mcp add --scope user --transport http ` + name + ` ` + at + ` --header "Authorization: Bearer ` + key + `"`, false},
 		{prefix + "-cursor", "Cursor", v.Say(sayInFile, "~/.cursor/mcp.json"), indented(map[string]any{"mcpServers": map[string]any{name: remote{"", at, bearer(key)}}}), false},
-		{prefix + "-vscode", "VS Code", v.Say(sayInFile, ".vscode/mcp.json"), indented(map[string]any{"servers": map[string]any{name: remote{"http", at, bearer(key)}}}), false},
+		{prefix + "-vscode", "VS Code", v.Say(sayVSCode), indented(vsCode{[]input{asked}, map[string]remote{name: {"http", at, bearer("${input:" + asked.ID + "}")}}}), false},
 	}
 }
 
+// bridge is the program, of npm, that connects commands with addresses. It is given the
+// key, so it is the version that was tried.
+const bridge = "mcp-remote@0.15.1"
+
 func forTools(v *page.Visit, at, key string) group {
 	door := at + "/mcp"
-	args := []string{"-y", "mcp-remote", door}
+	args := []string{"-y", bridge, door}
 	if strings.HasPrefix(door, "http://") {
 		args = append(args, "--allow-http")
 	}

@@ -82,8 +82,10 @@ var (
 
 	sayInTerminal  = talk.Say{Zh: "在终端里运行：", En: "Run this in a terminal:"}
 	sayInFile      = talk.Say{Zh: "写进 %s：", En: "Put this into %s:"}
-	sayClaudeFile  = talk.Say{Zh: "Claude Desktop 启动命令，不认地址。打开 设置 → 开发者 → 编辑配置，写进 claude_desktop_config.json；需要 Node.js：", En: "Claude Desktop starts commands and takes no addresses. Open Settings → Developer → Edit Config and put this into claude_desktop_config.json; it needs Node.js:"}
-	sayClaudeLearn = talk.Say{Zh: "打开 设置 → 开发者 → 编辑配置，写进 claude_desktop_config.json。电脑上要有 patchbay 程序；找不到时写完整路径：", En: "Open Settings → Developer → Edit Config and put this into claude_desktop_config.json. The computer needs the program patchbay; give its whole path if it is not found:"}
+	sayVSCode      = talk.Say{Zh: "在命令面板里运行“MCP: Open User Configuration”，或在项目里打开 .vscode/mcp.json，写进去。第一次启动时 VS Code 会问一次密钥，并加密保存：", En: "Run “MCP: Open User Configuration” from the Command Palette, or open .vscode/mcp.json in a project, and put this in. VS Code asks for the key when it first starts the server, and keeps it safe:"}
+	sayKeyAsked    = talk.Say{Zh: "%s 的密钥", En: "Key for %s"}
+	sayClaudeFile  = talk.Say{Zh: "Claude Desktop 的配置文件不认地址，只启动命令；这里用的 mcp-remote 来自 npm，电脑上要有 Node.js 20.18 或更新的版本。打开 设置 → 开发者 → 编辑配置，写进 claude_desktop_config.json，再重新启动 Claude Desktop：", En: "Claude Desktop's file takes no addresses and starts commands. This one, mcp-remote, comes from npm and needs Node.js 20.18 or newer. Open Settings → Developer → Edit Config, put this into claude_desktop_config.json and start Claude Desktop again:"}
+	sayClaudeLearn = talk.Say{Zh: "打开 设置 → 开发者 → 编辑配置，写进 claude_desktop_config.json，再重新启动 Claude Desktop。电脑上要有 patchbay 程序；找不到时写完整路径：", En: "Open Settings → Developer → Edit Config put this into claude_desktop_config.json and start Claude Desktop again. The computer needs the program patchbay; give its whole path if it is not found:"}
 	sayByHand      = talk.Say{Zh: "脚本", En: "A script"}
 	sayLingzhuURL  = talk.Say{Zh: "智能体SSE接口地址（URL）", En: "SSE address (智能体SSE接口地址)"}
 	sayLingzhuAK   = talk.Say{Zh: "智能体AK", En: "AK (三方智能体AK)"}

@@ -106,3 +106,24 @@ func TestImportInBrowser(t *testing.T) {
 	b.Reads("#preview strong", "bold")
 	b.Reads("#preview", "<i>and</i>")
 }
+
+// A tag becomes one with another where it is, once somebody has agreed to it.
+func TestTagsMergeInPlace(t *testing.T) {
+	r := newRig(t)
+	r.add(t, r.Person.ID, learn.Draft{Question: "Q1", Answer: "A", Tags: []string{"chem"}}, learn.Draft{Question: "Q2", Answer: "A", Tags: []string{"chemistry"}})
+	b := open(t, r)
+	b.Expect("409")
+	b.Width(390)
+	b.Open("/learn/tags")
+	b.Click(`a[href="/learn/tags/chem"]`)
+	b.Fill("input[name=name]", "chemistry")
+	b.Click(".saver button.main")
+	b.Reads("#saving", "points with the tag “chemistry” already (1)")
+	b.Click("#saving button[name=merge]")
+	b.Reads("h1", "#chemistry")
+	b.Reads("#saving", "Saved.")
+	b.Reads(".head", "Points: 2")
+	b.Width(1280)
+	b.Open("/learn/tags")
+	b.Reads("main .list", "#chemistry")
+}

@@ -60,7 +60,11 @@ func (p *pages) addDeck(v *page.Visit) {
 		p.decksWith(v, http.StatusConflict, name, v.Say(sayDeckThere, name))
 		return
 	}
-	d, err := p.Points.SaveDeck(v.Context(), who(v), learning.DeckEdit{Name: name}, nil)
+	var d store.Deck
+	err = did(v, "save_deck", control.LearnDeckArgs{Name: name}, func() (err error) {
+		d, err = p.Points.SaveDeck(v.Context(), who(v), learning.DeckEdit{Name: name}, nil)
+		return err
+	})
 	if err != nil {
 		if text, status := v.Wrong(told(err)); text != "" {
 			p.decksWith(v, status, name, text)
@@ -130,8 +134,10 @@ func (p *pages) saveDeck(v *page.Visit) {
 		return
 	}
 	save := func(ctx context.Context, progress func(done, total int)) error {
-		_, err := p.Points.SaveDeck(ctx, who(v), learning.DeckEdit{Name: f.Deck.ID, NewName: f.Name, Settings: settings}, progress)
-		return told(err)
+		return told(did(v, "save_deck", control.LearnDeckArgs{Name: f.Deck.Name, NewName: f.Name, Settings: settings}, func() error {
+			_, err := p.Points.SaveDeck(ctx, who(v), learning.DeckEdit{Name: f.Deck.ID, NewName: f.Name, Settings: settings}, progress)
+			return err
+		}))
 	}
 	p.longSave(v, save, "/learn/decks/"+f.Deck.ID+"?saved=1", again)
 }
@@ -195,7 +201,8 @@ func (p *pages) removeDeck(v *page.Visit) {
 		v.Fail(err)
 		return
 	}
-	if err := p.Points.RemoveDeck(v.Context(), who(v), f.Deck.ID); err != nil {
+	err = did(v, "delete_deck", control.LearnDeckArgs{Name: f.Deck.Name}, func() error { return p.Points.RemoveDeck(v.Context(), who(v), f.Deck.ID) })
+	if err != nil {
 		v.Fail(told(err))
 		return
 	}

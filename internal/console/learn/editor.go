@@ -113,10 +113,14 @@ func (p *pages) addPoint(v *page.Visit) {
 		again(http.StatusUnprocessableEntity, v.Say(sayNoDeck))
 		return
 	}
-	made, err := p.Points.Create(v.Context(), who(v), []learning.Draft{{Question: d.Question, Answer: d.Answer, Deck: d.deck(), Tags: tagsOf(d.Tags), Unplanned: !d.InPlan}})
-	if err == nil {
-		err = made[0].Err
-	}
+	var made []learning.Created
+	err = did(v, "create_knowledge_point", control.NewLearnPoint{Question: d.Question, Answer: d.Answer, Deck: d.deck(), Tags: tagsOf(d.Tags), InPlan: &d.InPlan}, func() (err error) {
+		made, err = p.Points.Create(v.Context(), who(v), []learning.Draft{{Question: d.Question, Answer: d.Answer, Deck: d.deck(), Tags: tagsOf(d.Tags), Unplanned: !d.InPlan}})
+		if err == nil {
+			err = made[0].Err
+		}
+		return err
+	})
 	if err != nil {
 		if text, status := v.Wrong(told(err)); text != "" {
 			again(status, text)
@@ -199,7 +203,7 @@ func (p *pages) savePoint(v *page.Visit) {
 		return
 	}
 	deck, tags := d.deck(), tagsOf(d.Tags)
-	_, err = p.Points.Update(v.Context(), who(v), d.Entry.ID, learning.Edit{
+	_, err = p.update(v, d.Entry.ID, learning.Edit{
 		Question: &d.Question, Answer: &d.Answer, Deck: &deck, Tags: &tags, InPlan: &d.InPlan, Suspended: &d.Suspended,
 	})
 	if err != nil {
@@ -215,6 +219,23 @@ func (p *pages) savePoint(v *page.Visit) {
 	v.To(pointPath(d.Entry.ID) + "?saved=1")
 }
 
+// update changes a point.
+func (p *pages) update(v *page.Visit, id string, edit learning.Edit) (e *learning.Entry, err error) {
+	err = did(v, "update_knowledge_point", control.LearnArgs{ID: id, Edit: &edit}, func() (err error) {
+		e, err = p.Points.Update(v.Context(), who(v), id, edit)
+		return err
+	})
+	return e, err
+}
+
+// putOff lets a point come on a date.
+func (p *pages) putOff(v *page.Visit, id string, day store.Day) error {
+	return did(v, "reschedule_knowledge_points", control.LearnMoved{IDs: []string{id}, Date: day}, func() error {
+		_, err := p.Points.Reschedule(v.Context(), who(v), id, day, door)
+		return err
+	})
+}
+
 // reschedule gives a point another date.
 func (p *pages) reschedule(v *page.Visit) {
 	d, err := p.draftOf(v)
@@ -228,7 +249,7 @@ func (p *pages) reschedule(v *page.Visit) {
 		v.Show(http.StatusUnprocessableEntity, pointPage(v, d))
 		return
 	}
-	if _, err := p.Points.Reschedule(v.Context(), who(v), d.Entry.ID, day, door); err != nil {
+	if err := p.putOff(v, d.Entry.ID, day); err != nil {
 		v.Fail(told(err))
 		return
 	}
@@ -238,7 +259,7 @@ func (p *pages) reschedule(v *page.Visit) {
 // confirmPoint says that a draft is right.
 func (p *pages) confirmPoint(v *page.Visit) {
 	no := false
-	if _, err := p.Points.Update(v.Context(), who(v), v.PathValue("point"), learning.Edit{Draft: &no}); err != nil {
+	if _, err := p.update(v, v.PathValue("point"), learning.Edit{Draft: &no}); err != nil {
 		v.Fail(told(err))
 		return
 	}
@@ -248,7 +269,8 @@ func (p *pages) confirmPoint(v *page.Visit) {
 // deletePoint puts a point into the trash.
 func (p *pages) deletePoint(v *page.Visit) {
 	id := v.PathValue("point")
-	if err := p.Points.Delete(v.Context(), who(v), id); err != nil {
+	err := did(v, "delete_knowledge_point", control.LearnArgs{ID: id}, func() error { return p.Points.Delete(v.Context(), who(v), id) })
+	if err != nil {
 		v.Fail(told(err))
 		return
 	}
@@ -261,11 +283,16 @@ func (p *pages) deletePoint(v *page.Visit) {
 
 // restorePoint takes a point out of the trash.
 func (p *pages) restorePoint(v *page.Visit) {
-	if _, err := p.Points.Restore(v.Context(), who(v), v.PathValue("point")); err != nil {
+	id := v.PathValue("point")
+	err := did(v, "restore_knowledge_point", control.LearnArgs{ID: id}, func() error {
+		_, err := p.Points.Restore(v.Context(), who(v), id)
+		return err
+	})
+	if err != nil {
 		v.Fail(told(err))
 		return
 	}
-	v.To(pointPath(v.PathValue("point")) + "?back-again=1")
+	v.To(pointPath(id) + "?back-again=1")
 }
 
 // kindText says what an entry of the history is.

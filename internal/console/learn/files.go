@@ -198,24 +198,47 @@ func (p *pages) part(u *upload, part *multipart.Part) error {
 
 // bring imports the file that was received.
 func (p *pages) bring(ctx context.Context, v *page.Visit, u *upload, report func(done, total int)) error {
+	take := func() (err error) {
+		u.Done, err = p.Points.Import(ctx, who(v), learning.ImportFile{
+			Name: u.name, Format: u.Format, Deck: u.Deck, Reader: u.file, Size: u.size, DryRun: u.DryRun, SkipBad: u.SkipBad, Progress: report,
+		})
+		return unread(err)
+	}
 	var err error
-	u.Done, err = p.Points.Import(ctx, who(v), learning.ImportFile{
-		Name: u.name, Format: u.Format, Deck: u.Deck, Reader: u.file, Size: u.size, DryRun: u.DryRun, SkipBad: u.SkipBad, Progress: report,
-	})
+	if u.DryRun {
+		err = take()
+	} else {
+		err = did(v, control.LearnImport, imports{u.name, u.size, u.Format, u.Deck, u.SkipBad}, take)
+	}
 	if err == nil {
 		return nil
 	}
 	u.Done = nil
+	return told(err)
+}
+
+// imports are what the audit trail has of a file that was imported.
+type imports struct {
+	Name    string `json:"name"`
+	Bytes   int64  `json:"bytes"`
+	Format  string `json:"format,omitempty"`
+	Deck    string `json:"deck,omitempty"`
+	SkipBad bool   `json:"skip_bad,omitempty"`
+}
+
+// unread puts into words what is wrong with a file as a whole.
+func unread(err error) error {
 	var tooMany *transfer.TooManyError
+	var unreadable *transfer.UnreadableError
 	switch {
 	case errors.As(err, &tooMany):
 		return control.Fail(control.TooLarge, sayTooManyItems, tooMany.Max)
 	case errors.Is(err, transfer.ErrFormat):
 		return control.Fail(control.Invalid, sayNoFormat)
-	case errors.Is(err, transfer.ErrUnreadable):
-		return control.Fail(control.Invalid, sayUnreadable, strings.TrimPrefix(err.Error(), transfer.ErrUnreadable.Error()+": "))
+	case errors.As(err, &unreadable):
+		return control.Fail(control.Invalid, sayUnreadable, unreadable.Why)
 	}
-	return told(err)
+	return err
 }
 
 // giveFile exports a person's points.

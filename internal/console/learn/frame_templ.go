@@ -27,7 +27,7 @@ var tabs = []struct {
 }
 
 func here(path, tab string) bool {
-	return path == tab || tab != "/learn" && strings.HasPrefix(path, tab+"/") || tab == "/learn/decks" && path == "/learn/tags"
+	return path == tab || tab != "/learn" && strings.HasPrefix(path, tab+"/") || tab == "/learn/decks" && (path == "/learn/tags" || strings.HasPrefix(path, "/learn/tags/"))
 }
 
 // frame is a page of Learn, with the way to the others.

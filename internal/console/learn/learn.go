@@ -5,16 +5,14 @@
 //	today     what waits
 //	review    a session of reviews, which session carries along; compare marks what was left out
 //	points    lists and searches; editor writes one
-//	decks     decks and tags; rules are the settings of a deck, and of all
+//	decks     decks; rules are the settings of a deck, and of all
+//	tags      lists and renames them
 //	files     imports with progress, exports
 //	stats     charts
 //	settings  the person's own
 package learn
 
 import (
-	"encoding/base64"
-	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -23,7 +21,6 @@ import (
 	"patchbay/internal/control"
 	learning "patchbay/internal/plug/learn"
 	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // Options are what the pages need.
@@ -73,6 +70,8 @@ func Routes(o Options) []page.Route {
 		{Pattern: "POST /learn/decks/{deck}", Serve: p.saveDeck},
 		{Pattern: "POST /learn/decks/{deck}/delete", Serve: p.removeDeck},
 		{Pattern: "GET /learn/tags", Serve: p.tags},
+		{Pattern: "GET /learn/tags/{tag}", Serve: p.tag},
+		{Pattern: "POST /learn/tags/{tag}", Serve: p.renameTag},
 
 		{Pattern: "GET /learn/import", Serve: p.importPage},
 		{Pattern: "POST /learn/import", Serve: p.takeFile, Large: true},
@@ -89,17 +88,12 @@ func Routes(o Options) []page.Route {
 func who(v *page.Visit) string { return v.Who.Person.ID }
 
 // told puts an error of the service into words for people, if it is theirs to mend.
-func told(err error) error {
-	var bad *learning.Invalid
-	switch {
-	case errors.As(err, &bad):
-		return control.Fail(control.Invalid, sayPlain, bad.Text)
-	case errors.Is(err, learning.ErrNotFound):
-		return control.Fail(control.Missing, sayNoPoint)
-	case errors.Is(err, learning.ErrNoPlan):
-		return control.Fail(control.Conflict, sayNoPlan)
-	}
-	return err
+func told(err error) error { return control.LearnError(err) }
+
+// did changes somebody's points, and has it in the audit trail as a call of the tool that
+// does the same, with the arguments that it would have. Its error is that of do.
+func did(v *page.Visit, name string, args any, do func() error) error {
+	return v.House.Control.Learnt(v.Caller(), name, args, do)
 }
 
 // deckParam names a deck in an address: by its id, or, the one that everybody has, by
@@ -139,22 +133,6 @@ func tagsOf(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '，' || r == '、' || r == '\n' })
 }
 
-// marked writes where a page of a list ends into an address.
-func marked(key any) string {
-	text, err := json.Marshal(key)
-	if err != nil {
-		return "" // only what is no text
-	}
-	return base64.RawURLEncoding.EncodeToString(text)
-}
-
-// mark reads it again. What somebody made up begins at the beginning.
-func mark(text string, key any) {
-	if raw, err := base64.RawURLEncoding.DecodeString(text); err == nil {
-		json.Unmarshal(raw, key) //nolint:errcheck // then it stays zero
-	}
-}
-
 // dayText is a date as somebody says it.
 func dayText(v *page.Visit, today, d store.Day) string {
 	switch n := int(d - today); {
@@ -187,5 +165,3 @@ func deckChoices(v *page.Visit, l *learning.Learner) []choice {
 	}
 	return out
 }
-
-var sayPlain = talk.Say{Zh: "%s", En: "%s"}

@@ -424,6 +424,39 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+// Whoever reads Chinese is told in Chinese what is wrong with a file, with its rows, and
+// with settings.
+func TestWrongInChinese(t *testing.T) {
+	r := newRig(t)
+	b := r.As(r.Person)
+	site, err := url.Parse(r.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Jar.SetCookies(site, []*http.Cookie{{Name: "patchbay-lang", Value: "zh"}})
+	bad := "question,answer\nMaus?,mouse\n,nobody asks\n" + strings.Repeat("x", learning.MaxText+1) + ",long\n"
+	for _, script := range []bool{true, false} {
+		if p := send(t, r, b, script, "more.csv", bad); !p.Has("问题是空的", "问题超过 64 KiB") || p.Has("is empty") || p.Has("longer than") {
+			t.Errorf("with a script %t: %d %s", script, p.Status, p.Text)
+		}
+	}
+	for name, want := range map[string]string{"x.apkg": "这个 Anki 包已损坏：它不是 ZIP 文件，或者缺了结尾", "x.json": "它中途就结束了；复制完整了吗？", "x.csv": "却没有写列名的一行"} {
+		text := "a,b,c\n"
+		if name == "x.json" {
+			text = `[{"question"`
+		}
+		if p := send(t, r, b, false, name, text); p.Status != 422 || !p.Has("这个文件读不了：", want) || p.Has("the file cannot be read") {
+			t.Errorf("%s: %d %s", name, p.Status, p.Text)
+		}
+	}
+	if p := b.Post("/learn/settings", "weights", strings.Repeat("200,", 20)+"200"); p.Status != 422 || !p.Has("weights：w0 是 200；要在 0.001 到 100 之间") {
+		t.Errorf("%d %s", p.Status, p.Text)
+	}
+	if p := b.Post("/learn/settings", "day_start", "noon"); p.Status != 422 || !p.Has("&#34;noon&#34; 不是") {
+		t.Errorf("%d %s", p.Status, p.Text)
+	}
+}
+
 // One person never sees or touches what is another's.
 func TestOthers(t *testing.T) {
 	r := newRig(t)

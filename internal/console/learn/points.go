@@ -1,7 +1,9 @@
 package learn
 
 import (
+	"errors"
 	"net/url"
+	"slices"
 	"strings"
 
 	"patchbay/internal/console/page"
@@ -13,15 +15,15 @@ import (
 // pageMost is how many points a page lists.
 const pageMost = 50
 
-// leechTag is what the service tags points with that are forgotten again and again.
-const leechTag = "leech"
-
 // states are what a list can be narrowed to.
-var states = []struct {
+var states = []state{
+	{"", sayAllStates}, {learning.StateDue, sayDue}, {learning.StateLearning, sayLearning}, {learning.StateNew, sayNew}, {learning.StateDraft, sayDrafts},
+	{learning.StateLeech, sayLeeches}, {learning.StateTrash, sayTrash},
+}
+
+type state struct {
 	value string
 	name  talk.Say
-}{
-	{"", sayAllStates}, {"due", sayDue}, {"learning", sayLearning}, {"new", sayNew}, {"draft", sayDrafts}, {"leech", sayLeeches}, {"trash", sayTrash},
 }
 
 // list is a page of points.
@@ -56,72 +58,30 @@ func (p *pages) points(v *page.Visit) {
 	if len(l.Query) > 1000 {
 		l.Query = strings.ToValidUTF8(l.Query[:1000], "")
 	}
-	deck, err := deckOf(learner, l.Deck)
-	if err == nil && l.Query != "" {
-		err = p.search(v, l, deck)
-	} else if err == nil {
-		err = p.list(v, l, deck)
+	if !slices.ContainsFunc(states, func(s state) bool { return s.value == l.State }) {
+		l.State = ""
+	}
+	if l.Query != "" {
+		l.State = ""
+	}
+	w := learning.Wanted{Query: l.Query, Tag: l.Tag, State: l.State, After: v.FormValue("after"), Limit: pageMost}
+	if w.Deck, err = deckOf(learner, l.Deck); err != nil {
+		v.Fail(err)
+		return
+	}
+	points, next, err := p.Points.Find(v.Context(), learner, w)
+	if _, bad := errors.AsType[*learning.Invalid](err); bad && w.After != "" {
+		w.After = "" // what somebody made up begins at the beginning
+		points, next, err = p.Points.Find(v.Context(), learner, w)
 	}
 	if err != nil {
 		v.Fail(told(err))
 		return
 	}
+	if l.Points = points; next != "" {
+		l.Next = l.address("after", next)
+	}
 	v.Show(ok, pointsPage(v, l))
-}
-
-// search finds points by their words.
-func (p *pages) search(v *page.Visit, l *list, deck *string) error {
-	l.State = ""
-	hits, err := p.Points.Search(v.Context(), who(v), l.Query, learning.SearchFilter{Deck: deck, Tag: l.Tag, Limit: pageMost})
-	for i := range hits {
-		l.Points = append(l.Points, hits[i].Point)
-	}
-	return err
-}
-
-// list looks points up by where they wait, or all of them.
-func (p *pages) list(v *page.Visit, l *list, deck *string) error {
-	ctx, rows := v.Context(), p.Points.Store.Learn
-	after := v.FormValue("after")
-	waits := store.QueueFilter{Deck: deck, Tag: l.Tag, Today: l.Learner.Today, Now: l.Learner.Now}
-	switch l.State {
-	case "due":
-		waits.Queue = store.QueueDay
-	case "learning":
-		waits.Queue, waits.Now = store.QueueSteps, l.Learner.Now.AddDate(0, 0, 2) // all of them, when ever they come
-	case "new":
-		waits.Queue, waits.Today = store.QueueNew, l.Learner.Today+36500 // those that were put off too
-	}
-	var err error
-	if waits.Queue != store.QueueNone {
-		var key store.QueueKey
-		mark(after, &key)
-		l.Points, err = rows.Queued(ctx, who(v), waits, key, pageMost+1)
-		if len(l.Points) > pageMost {
-			l.Points = l.Points[:pageMost]
-			l.Next = l.address("after", marked(store.KeyOf(&l.Points[pageMost-1])))
-		}
-		return err
-	}
-	f := store.PointFilter{Deck: deck, Tag: l.Tag}
-	switch l.State {
-	case "draft":
-		f.Draft = true
-	case "trash":
-		f.Trash = true
-	case "leech":
-		f.Tag = leechTag
-	default:
-		l.State = ""
-	}
-	var key store.PointKey
-	mark(after, &key)
-	l.Points, err = rows.Points(ctx, who(v), f, key, pageMost+1)
-	if len(l.Points) > pageMost {
-		l.Points = l.Points[:pageMost]
-		l.Next = l.address("after", marked(f.Key(&l.Points[pageMost-1])))
-	}
-	return err
 }
 
 // stateText says where a point stands, and when it comes.
@@ -151,19 +111,4 @@ func stateText(v *page.Visit, l *learning.Learner, p *store.Point) string {
 		return v.Say(sayDueOn, dayText(v, l.Today, p.Card.Due))
 	}
 	return v.Say(sayDone)
-}
-
-// tags lists the tags.
-func (p *pages) tags(v *page.Visit) {
-	tags, err := p.Points.Store.Learn.Tags(v.Context(), who(v), v.FormValue("after"), 200+1)
-	if err != nil {
-		v.Fail(err)
-		return
-	}
-	next := ""
-	if len(tags) > 200 {
-		tags = tags[:200]
-		next = "/learn/tags?" + query("after", tags[199].Tag)
-	}
-	v.Show(ok, tagsPage(v, tags, next))
 }

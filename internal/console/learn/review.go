@@ -83,21 +83,9 @@ func (p *pages) nothing(v *page.Visit, c *card, q *learning.Queue) error {
 
 // nextDay says when something is due after today; empty: nothing is, in a year.
 func (p *pages) nextDay(v *page.Visit, l *learning.Learner) (string, error) {
-	counts, err := p.Points.Store.Learn.Forecast(v.Context(), who(v), l.Today+1, l.Today+365)
-	if err != nil {
+	first, n, err := p.Points.NextDay(v.Context(), l)
+	if err != nil || n == 0 {
 		return "", err
-	}
-	first, n := store.Day(0), 0
-	for _, c := range counts {
-		switch {
-		case first == 0 || c.Day < first:
-			first, n = c.Day, c.N
-		case c.Day == first:
-			n += c.N
-		}
-	}
-	if n == 0 {
-		return "", nil
 	}
 	return v.Say(sayNextDay, dayText(v, l.Today, first), n), nil
 }
@@ -205,7 +193,7 @@ func (p *pages) grade(v *page.Visit) {
 	if shown, err := strconv.ParseInt(v.FormValue("shown"), 10, 64); err == nil {
 		in.Took = min(max(p.Points.Now().Sub(time.UnixMilli(shown)), 0), tookMost)
 	}
-	out, err := p.Points.Submit(v.Context(), who(v), in)
+	out, err := p.submit(v, in)
 	if s.Told = refusal(err); s.Told != "" {
 		p.goOn(v, s)
 		return
@@ -223,6 +211,19 @@ func (p *pages) grade(v *page.Visit) {
 		s.Told = "leech"
 	}
 	p.goOn(v, s)
+}
+
+// submit has a review counted.
+func (p *pages) submit(v *page.Visit, in learning.Submission) (out *learning.Outcome, err error) {
+	args := control.LearnReview{Point: in.Point, Grade: control.GradeText(learning.GradeName(in.Grade)), Sitting: in.Sitting, Review: in.ID, Recall: in.Recall, TookMS: in.Took.Milliseconds()}
+	if in.Score >= 0 {
+		args.Score = &in.Score
+	}
+	err = did(v, "submit_review", args, func() (err error) {
+		out, err = p.Points.Submit(v.Context(), who(v), in)
+		return err
+	})
+	return out, err
 }
 
 // refusal names what is told about a review that was not taken, if the session goes on
@@ -257,10 +258,14 @@ func (p *pages) undo(v *page.Visit) {
 	var err error
 	if id, rests := strings.CutPrefix(last, "s"); rests {
 		no := false
-		e, err = p.Points.Update(v.Context(), who(v), id, learning.Edit{Suspended: &no})
+		e, err = p.update(v, id, learning.Edit{Suspended: &no})
 	} else {
 		var out *learning.Outcome
-		if out, err = p.Points.Undo(v.Context(), who(v), last[1:], door); err == nil {
+		err = did(v, "undo_review", control.LearnUndo{Review: last[1:]}, func() (err error) {
+			out, err = p.Points.Undo(v.Context(), who(v), last[1:], door)
+			return err
+		})
+		if err == nil {
 			e = &out.Entry
 			s.Done = max(s.Done-1, 0)
 			if out.Review.Grade == store.Again {
@@ -288,7 +293,7 @@ func (p *pages) rest(v *page.Visit) {
 	s := sessionOf(v)
 	yes := true
 	id := v.FormValue("point")
-	_, err := p.Points.Update(v.Context(), who(v), id, learning.Edit{Suspended: &yes})
+	_, err := p.update(v, id, learning.Edit{Suspended: &yes})
 	p.away(v, s.with("s"+id), "rests", err)
 }
 
@@ -297,7 +302,7 @@ func (p *pages) tomorrow(v *page.Visit) {
 	s := sessionOf(v)
 	l, err := p.Points.Learner(v.Context(), who(v))
 	if err == nil {
-		_, err = p.Points.Reschedule(v.Context(), who(v), v.FormValue("point"), l.Today+1, door)
+		err = p.putOff(v, v.FormValue("point"), l.Today+1)
 	}
 	p.away(v, s, "tomorrow", err)
 }

@@ -29,9 +29,7 @@ var (
 	sayNewPoint    = talk.Say{Zh: "新知识点", En: "New point"}
 	sayImport      = talk.Say{Zh: "导入", En: "Import"}
 
-	sayNoPoint = talk.Say{Zh: "没有这个知识点，或者它已在回收站里。", En: "There is no such point, or it is in the trash."}
-	sayNoPlan  = talk.Say{Zh: "这个知识点不在复习计划里。", En: "This point is not among those that are reviewed."}
-	sayNoDeck  = talk.Say{Zh: "没有这个牌组。", En: "There is no such deck."}
+	sayNoDeck = talk.Say{Zh: "没有这个牌组。", En: "There is no such deck."}
 )
 
 // Of today.

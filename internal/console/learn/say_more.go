@@ -17,6 +17,16 @@ var (
 	saySavingDates = talk.Say{Zh: "正在给知识点换日期：%s / %s", En: "Giving points their new dates: %s of %s"}
 )
 
+// Of tags.
+var (
+	sayRename     = talk.Say{Zh: "改名", En: "Rename"}
+	sayRenameHint = talk.Say{Zh: "带有这个标签的知识点都会改，回收站里的也会。", En: "All points that have this tag get the new one, those in the trash too."}
+	sayBadTag     = talk.Say{Zh: "请写一个标签：不带逗号，最多 %d 字节。", En: "Write one tag, without commas, of %d bytes at most."}
+	sayTagThere   = talk.Say{Zh: "已经有知识点带有标签“%s”（%d 个）。两个标签会合为一个，以后分不开。", En: "There are points with the tag “%s” already (%d). The two tags would become one, and could not be told apart again."}
+	sayMerge      = talk.Say{Zh: "合并", En: "Merge the two"}
+	sayRenaming   = talk.Say{Zh: "正在改名：%s / %s", En: "Renaming: %s of %s"}
+)
+
 // Of how points come again.
 var (
 	sayHowAgain = talk.Say{Zh: "知识点怎样再来", En: "How points come again"}

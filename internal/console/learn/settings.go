@@ -125,8 +125,10 @@ func (p *pages) saveSettings(v *page.Visit) {
 		return
 	}
 	save := func(ctx context.Context, progress func(done, total int)) error {
-		_, err := p.Points.SaveProfile(ctx, who(v), changes, progress)
-		return told(err)
+		return told(did(v, "update_learning_settings", json.RawMessage(changes), func() error {
+			_, err := p.Points.SaveProfile(ctx, who(v), changes, progress)
+			return err
+		}))
 	}
 	p.longSave(v, save, "/learn/settings?saved=1", again)
 }

@@ -105,18 +105,11 @@ func historyChart(v *page.Visit, s *learning.Stats) chart {
 // retentionChart shows how much of what came back on its day was still known, by week.
 func retentionChart(v *page.Visit, today store.Day, recalls []store.DayRecalls) chart {
 	c := chart{ID: "retention", Title: v.Say(sayRetentionChart), Told: v.Say(sayRetentionTold), Heads: [2]string{v.Say(sayWeekFrom), v.Say(sayRecalled)}}
-	var reviews, again [recallWeeks]int
-	for _, r := range recalls {
-		if week := recallWeeks - 1 - int(today-r.Day)/7; week >= 0 && week < recallWeeks {
-			reviews[week], again[week] = reviews[week]+r.Reviews, again[week]+r.Again
-		}
-	}
-	for week := range recallWeeks {
-		from := today - store.Day(7*(recallWeeks-1-week)) - 6
-		one := value{Label: from.String(), Short: shortDay(from), N: -1, Text: "–"}
-		if reviews[week] > 0 {
-			one.N = 100 * float64(reviews[week]-again[week]) / float64(reviews[week])
-			one.Text = v.Say(sayRecalledOf, percent(reviews[week]-again[week], reviews[week]), reviews[week])
+	for _, w := range learning.Weeks(today, recalls, recallWeeks) {
+		one := value{Label: w.From.String(), Short: shortDay(w.From), N: -1, Text: "–"}
+		if w.Reviews > 0 {
+			one.N = 100 * float64(w.Reviews-w.Again) / float64(w.Reviews)
+			one.Text = v.Say(sayRecalledOf, percent(w.Reviews-w.Again, w.Reviews), w.Reviews)
 		}
 		c.Values = append(c.Values, one)
 	}

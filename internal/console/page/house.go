@@ -3,6 +3,7 @@
 //	house     who is let in to which page, and what holds for all of them
 //	visit     one request: who asks, in which language, and how it is answered
 //	live      what is sent while a page is open
+//	confirm   the password once more, and what waits for it
 //	parts     what pages are made of: lights, notes, fields, times
 //	assets    the style sheet and the scripts, embedded
 //	layout    what is around a page
@@ -33,6 +34,7 @@ type House struct {
 	Version  string
 	Logger   *slog.Logger
 
+	mux   http.Handler
 	lives lives
 	zones sync.Map // name → *time.Location; there are some hundred of them
 }
@@ -70,6 +72,7 @@ func (h *House) Handler(routes []Route) http.Handler {
 		mux.HandleFunc(r.Pattern, h.serve(r))
 	}
 	mux.HandleFunc("/", h.serve(Route{Access: Anybody, Serve: (*Visit).Missing}))
+	h.mux = mux
 	// Forms of other sites may not do anything here with a cookie of ours.
 	return guarded(http.NewCrossOriginProtection().Handler(mux))
 }
@@ -128,11 +131,7 @@ func (h *House) letIn(v *Visit, a Access) bool {
 		v.Fail(control.Fail(control.Refused, sayAdminsOnly))
 		return false
 	}
-	if (a == Fresh || a == AdminsFresh) && !v.Who.Fresh(time.Now()) {
-		v.To("/confirm?next=" + url.QueryEscape(v.here()))
-		return false
-	}
-	return true
+	return a != Fresh && a != AdminsFresh || v.Confirmed(v.here())
 }
 
 // here is the page that the browser shows, or is about to.
@@ -140,7 +139,7 @@ func (v *Visit) here() string {
 	if v.Method == http.MethodGet && !v.Partial() {
 		return v.URL.RequestURI()
 	}
-	if u, err := url.Parse(v.Referer()); err == nil && u.Path != "" {
+	if u, err := url.Parse(v.Referer()); err == nil && u.Path != "" && u.Path != "/confirm" {
 		return u.RequestURI()
 	}
 	return "/"

@@ -18,31 +18,47 @@ type Parts func(target string, part templ.Component) error
 
 // Keep is [Visit.Live] for what can be looked at again: look is called now, whenever
 // something that is plugged in changes, and every so often, since not everything tells.
-// Focus and what is typed stay where they are.
+// If there is nothing to be looked at, as what is another's, the browser is told so as
+// it is by the page. Focus and what is typed stay where they are.
 func (v *Visit) Keep(every time.Duration, look func(context.Context, Parts) error) {
-	v.Live(func(ctx context.Context, send Send) error {
-		sent := map[string]string{}
-		parts := func(target string, part templ.Component) error {
-			var b bytes.Buffer
-			if err := part.Render(ctx, &b); err != nil {
+	var send Send // nil: the answer has not begun
+	var first []templ.Component
+	sent := map[string]string{}
+	parts := func(target string, part templ.Component) error {
+		var b bytes.Buffer
+		if err := part.Render(context.Background(), &b); err != nil {
+			return err
+		}
+		text := b.String()
+		if last, known := sent[target]; known && last == text {
+			return nil
+		}
+		sent[target] = text
+		inside := templ.WithChildren(context.Background(), templ.Raw(text))
+		whole := templ.ComponentFunc(func(_ context.Context, w io.Writer) error { return Patch(target, "outerMorph").Render(inside, w) })
+		if send == nil {
+			first = append(first, whole)
+			return nil
+		}
+		return send(whole)
+	}
+	changes, forget := v.House.Control.Board.Watch()
+	defer forget()
+	if err := look(v.Context(), parts); err != nil {
+		v.Fail(err)
+		return
+	}
+	v.Live(func(ctx context.Context, to Send) error {
+		send = to
+		for _, part := range first {
+			if err := send(part); err != nil {
 				return err
 			}
-			text := b.String()
-			if last, known := sent[target]; known && last == text {
-				return nil
-			}
-			sent[target] = text
-			inside := templ.WithChildren(context.Background(), templ.Raw(text))
-			return send(templ.ComponentFunc(func(_ context.Context, w io.Writer) error { return Patch(target, "outerMorph").Render(inside, w) }))
 		}
-		changes, forget := v.House.Control.Board.Watch()
-		defer forget()
+		first = nil
 		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for {
-			if err := look(ctx, parts); err != nil {
-				return err
-			}
 			pause := time.NewTimer(keepPause)
 			select {
 			case <-pause.C:
@@ -55,6 +71,9 @@ func (v *Visit) Keep(every time.Duration, look func(context.Context, Parts) erro
 			case <-tick.C:
 			case <-ctx.Done():
 				return nil
+			}
+			if err := look(ctx, parts); err != nil {
+				return err
 			}
 		}
 	})

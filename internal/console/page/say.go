@@ -27,6 +27,14 @@ var (
 	sayAdminsOnly   = talk.Say{Zh: "只有管理这台服务器的人可以看这一页。", En: "This page is for whoever runs the installation."}
 	sayTooManyPages = talk.Say{Zh: "打开的页面太多，请关掉一些。", En: "Too many pages are open; close some."}
 
+	sayConfirm     = talk.Say{Zh: "请再次输入密码", En: "Your password, please"}
+	sayConfirmTold = talk.Say{Zh: "这里可以看到或更改密钥，所以要确认是你本人。", En: "What follows shows or changes secrets, so it has to be you."}
+	sayConfirmThen = talk.Say{Zh: "距离上次输入密码已经有一会儿了。输入之后，刚才填写的内容会照常提交。", En: "A while has passed since you typed it. What you have just filled in is sent on after that."}
+	sayConfirmLost = talk.Say{Zh: "距离上次输入密码太久，刚才提交的内容没有处理，请之后重新填写或选择文件。", En: "Too much time has passed since your password: what you sent was not carried out. Fill it in, or choose the file, once more after this."}
+	sayPassword    = talk.Say{Zh: "密码", En: "Password"}
+	sayGoOn        = talk.Say{Zh: "继续", En: "Go on"}
+	sayBack        = talk.Say{Zh: "返回", En: "Back"}
+
 	sayThemeAuto  = talk.Say{Zh: "跟随系统", En: "As the device"}
 	sayThemeLight = talk.Say{Zh: "浅色", En: "Light"}
 	sayThemeDark  = talk.Say{Zh: "深色", En: "Dark"}

@@ -1,11 +1,14 @@
 package settings
 
 import (
+	"context"
 	"errors"
 	"io"
 	"mime/multipart"
 	"net/http"
+	"time"
 
+	"patchbay/internal/account"
 	"patchbay/internal/backup"
 	"patchbay/internal/console/page"
 	"patchbay/internal/control"
@@ -34,6 +37,23 @@ func (p pages) showBackup(v *page.Visit, status int, wrong string) {
 		f.Elsewhere = e.In(v.Lang)
 	}
 	v.Show(status, backupPage(v, f))
+}
+
+// backupLive says on the page when the password was typed too long ago for a file to be
+// sent, before somebody chooses one.
+func (p pages) backupLive(v *page.Visit) {
+	v.Live(func(ctx context.Context, send page.Send) error {
+		over := time.NewTimer(time.Until(v.Who.Confirmed.Add(account.ConfirmLife)))
+		defer over.Stop()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-over.C:
+		}
+		err := send(uploadLate(v))
+		<-ctx.Done() // the page would ask again
+		return err
+	})
 }
 
 // download sends a backup. If it breaks off in the middle, so does the answer.
@@ -118,7 +138,7 @@ func (p pages) installation(v *page.Visit) {
 // troubles say what keeps a server from its work.
 var troubles = map[string]talk.Say{"stopping": sayStopping, "database": sayNoDatabase, "bus": sayNoBus}
 
-// acts is what those did who run the installation.
+// acts is the journal of the installation.
 func (p pages) acts(v *page.Visit) {
 	list, err := p.Acts(v.Context(), v.Operator(), control.ActsWanted{Before: v.FormValue("before")})
 	if err != nil {
@@ -132,6 +152,7 @@ func (p pages) acts(v *page.Visit) {
 var actWords = map[string]talk.Say{
 	control.ActPersonAdded: sayActAdded, control.ActPersonRole: sayActRole, control.ActPersonPassword: sayActPassword, control.ActPersonRemoved: sayActRemoved,
 	control.ActBackupTaken: sayActBackup, control.ActBackupStaged: sayActStaged, control.ActBackupCancelled: sayActCancelled,
+	control.ActKeyMade: sayActKeyMade, control.ActKeyRules: sayActKeyRules, control.ActKeyRevoked: sayActKeyRevoked, control.ActRecordsDeleted: sayActDeleted,
 }
 
 // did says what an act was; one that nobody has words for is told by its name.

@@ -90,6 +90,9 @@ var (
 	sayRestoreTold  = talk.Say{Zh: "备份会先检查，下次启动服务器时才替换现有数据。现有数据会保留在数据文件夹的 before-restore-… 里。", En: "The backup is checked now, and takes the place of the data when the server starts the next time. What is there now stays beside it, in before-restore-… in the data folder."}
 	sayFile         = talk.Say{Zh: "备份文件", En: "Backup file"}
 	sayUpload       = talk.Say{Zh: "检查并准备恢复", En: "Check it, and restore at the next start"}
+	sayUploadUntil  = talk.Say{Zh: "请在 %s 前上传；之后需要重新输入密码。", En: "Send it before %s; after that your password is needed again."}
+	sayUploadLate   = talk.Say{Zh: "距离上次输入密码太久。请先重新输入，再选择文件。", En: "Too much time has passed since your password. Type it again, then choose the file."}
+	sayUploadAgain  = talk.Say{Zh: "输入密码", En: "Type the password"}
 	sayNoFile       = talk.Say{Zh: "请选择一个备份文件。", En: "Choose the file of a backup."}
 	sayHalfFile     = talk.Say{Zh: "文件没有完整传到，没有作任何改动。", En: "The file did not arrive whole; nothing was changed."}
 	sayPending      = talk.Say{Zh: "备份已检查并准备好：做于 %s，Patchbay %s。请重启服务器（停止 patchbay serve 再启动），它会在启动时恢复。在那之前的改动不会进入恢复后的数据。", En: "A backup is checked and ready: made %s by Patchbay %s. Restart the server (stop patchbay serve, and start it again); it is restored then. What changes until then is not in the restored data."}
@@ -114,15 +117,19 @@ var (
 	sayMetrics    = talk.Say{Zh: "供 Prometheus 读取的数字：/metrics", En: "Numbers for Prometheus: /metrics"}
 	sayOpenAPI    = talk.Say{Zh: "API 的 OpenAPI 描述", En: "The API, as OpenAPI"}
 
-	sayActsTold     = talk.Say{Zh: "管理这台服务器的人做过什么。保留时间与工具调用的记录一样（audit.keep）。", En: "What those did who run the installation. It is kept as long as the trail of calls (audit.keep)."}
-	sayNoActs       = talk.Say{Zh: "还没有记录", En: "Nothing yet"}
-	sayNoActsTold   = talk.Say{Zh: "添加成员、更改角色、备份这样的事会记在这里。", En: "Adding people, changing roles and making backups is written down here."}
-	sayTerminal     = talk.Say{Zh: "命令行", En: "command line"}
-	sayActAdded     = talk.Say{Zh: "添加成员", En: "added a person"}
-	sayActRole      = talk.Say{Zh: "更改角色", En: "changed a role"}
-	sayActPassword  = talk.Say{Zh: "设置密码", En: "set a password"}
-	sayActRemoved   = talk.Say{Zh: "移除成员", En: "removed a person"}
-	sayActBackup    = talk.Say{Zh: "做了备份", En: "made a backup"}
-	sayActStaged    = talk.Say{Zh: "准备恢复备份", En: "had a backup ready to be restored"}
-	sayActCancelled = talk.Say{Zh: "取消恢复", En: "called a restore off"}
+	sayActsTold      = talk.Say{Zh: "管理这台服务器的人做过什么；以及谁创建、更改或吊销了密钥，删除了记录。保留时间与工具调用的记录一样（audit.keep）。", En: "What those did who run the installation; and who made, changed or revoked keys, or deleted records. It is kept as long as the trail of calls (audit.keep)."}
+	sayNoActs        = talk.Say{Zh: "还没有记录", En: "Nothing yet"}
+	sayNoActsTold    = talk.Say{Zh: "添加成员、更改角色、创建密钥、备份这样的事会记在这里。", En: "Adding people, changing roles, making keys and making backups is written down here."}
+	sayTerminal      = talk.Say{Zh: "命令行", En: "command line"}
+	sayActAdded      = talk.Say{Zh: "添加成员", En: "added a person"}
+	sayActRole       = talk.Say{Zh: "更改角色", En: "changed a role"}
+	sayActPassword   = talk.Say{Zh: "设置密码", En: "set a password"}
+	sayActRemoved    = talk.Say{Zh: "移除成员", En: "removed a person"}
+	sayActBackup     = talk.Say{Zh: "做了备份", En: "made a backup"}
+	sayActStaged     = talk.Say{Zh: "准备恢复备份", En: "had a backup ready to be restored"}
+	sayActCancelled  = talk.Say{Zh: "取消恢复", En: "called a restore off"}
+	sayActKeyMade    = talk.Say{Zh: "创建密钥", En: "made a key"}
+	sayActKeyRules   = talk.Say{Zh: "更改密钥的规则", En: "changed the rules of a key"}
+	sayActKeyRevoked = talk.Say{Zh: "吊销密钥", En: "revoked a key"}
+	sayActDeleted    = talk.Say{Zh: "删除记录", En: "deleted records"}
 )

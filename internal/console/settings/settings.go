@@ -6,7 +6,7 @@
 //	people        who has an account
 //	backup        download and restore
 //	installation  version, health, settings
-//	acts          what those did who run it
+//	acts          the journal of what was done to it
 package settings
 
 import (
@@ -43,6 +43,7 @@ func Routes(c *control.Service) []page.Route {
 		{Pattern: "POST /settings/people/{person}/remove", Access: page.AdminsFresh, Serve: p.removePerson},
 
 		{Pattern: "GET /settings/backup", Access: page.AdminsFresh, Serve: p.backup},
+		{Pattern: "GET /settings/backup/live", Access: page.Admins, Serve: p.backupLive},
 		{Pattern: "POST /settings/backup/file", Access: page.AdminsFresh, Serve: p.download},
 		{Pattern: "POST /settings/backup/restore", Access: page.AdminsFresh, Serve: p.restore, Large: true},
 		{Pattern: "POST /settings/backup/cancel", Access: page.AdminsFresh, Serve: p.cancelRestore},

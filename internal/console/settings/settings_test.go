@@ -1,11 +1,14 @@
 package settings_test
 
 import (
+	"bufio"
 	"bytes"
 	"io"
 	"mime/multipart"
 	"net/http"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -277,5 +280,94 @@ func TestInstallation(t *testing.T) {
 	r.Control.House.Settings = func() string { return "listen: 127.0.0.1:3000" }
 	if p := r.As(r.Person).Get("/settings/installation"); !p.Has("ready", "SQLite", "https://board.example.org", "listen: 127.0.0.1:3000") {
 		t.Errorf("%d %s", p.Status, p.Text)
+	}
+}
+
+// Who makes, changes or revokes keys, or deletes records, is in the journal, which is for
+// those alone who run the installation.
+func TestKeysAndDeletionsAreInTheJournal(t *testing.T) {
+	r, _ := newRig(t, control.Options{})
+	ctx := t.Context()
+	ada := control.Caller{Person: r.Person.ID, Admin: true, Program: "api"}
+	bob := control.Caller{Person: r.Bob.ID, Program: "console"}
+	done := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	k, err := r.Control.AddKey(ctx, bob, control.NewKey{Name: "desk", Scopes: []string{"mcp", "learn"}})
+	done(err)
+	_, err = r.Control.ChangeKey(ctx, bob, control.KeyChange{Key: k.ID, Rules: board.Rules{Deny: []string{"home_*"}}})
+	done(err)
+	for range 2 { // it is revoked once
+		_, err = r.Control.RevokeKey(ctx, ada, control.KeyRef{Key: k.ID})
+		done(err)
+	}
+	bot, _, err := r.Registry.Add(ctx, board.NewBot{Owner: r.Person.ID, Name: "hers", Kind: "script"})
+	done(err)
+	glasses, err := r.Control.AddGlassesKey(ctx, ada, control.NewGlassesKey{Bot: strconv.FormatInt(bot.Number, 10), Name: "platform", Only: true})
+	done(err)
+	_, err = r.Control.RevokeBotKey(ctx, ada, control.BotKeyRef{Bot: strconv.FormatInt(bot.Number, 10), Key: glasses.ID})
+	done(err)
+	if _, err = r.Control.RevokeBotKey(ctx, ada, control.BotKeyRef{Bot: strconv.FormatInt(bot.Number, 10), Key: k.ID}); control.AsError(err) == nil {
+		t.Errorf("a key that is not the bot's: %v", err)
+	}
+	done(r.Store.Traces.Finish(ctx, store.Trace{Turn: "t", Owner: r.Bob.ID, Bot: 7, At: time.Now(), Outcome: "done"}, nil))
+	_, err = r.Control.Forget(ctx, bob, control.Forgetting{Said: true, Turns: true})
+	done(err)
+	_, err = r.Control.Forget(ctx, ada, control.Forgetting{Bot: bot.Number, Arguments: true})
+	done(err)
+	list, err := r.Control.Acts(ctx, ada, control.ActsWanted{})
+	done(err)
+	var got []string
+	for _, a := range list.Acts {
+		got = append(got, a.Name+" "+a.Act+" "+a.About)
+		if strings.Contains(a.About, k.Secret) {
+			t.Errorf("the journal tells a secret: %+v", a)
+		}
+	}
+	slices.Reverse(got)
+	want := []string{
+		"bob key.made desk (learn, mcp)", "bob key.rules desk (learn, mcp)", "ada key.revoked bob: desk (learn, mcp)",
+		"ada key.made platform (lingzhu)", "ada key.revoked platform (lingzhu)",
+		"bob records.deleted said 0, turns 1, arguments 0", "ada records.deleted bot " + strconv.FormatInt(bot.Number, 10) + ": said 0, turns 0, arguments 0",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the journal has\n%s\nand not\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if p := r.As(r.Person).Get("/settings/acts"); !p.Has("made a key", "changed the rules of a key", "revoked a key", "deleted records", "bob: desk (learn, mcp)") {
+		t.Errorf("the page has %s", p.Text)
+	}
+	if p := r.As(r.Bob).Get("/settings/acts"); p.Status != http.StatusForbidden {
+		t.Errorf("bob gets %d", p.Status)
+	}
+}
+
+// The page says until when a backup can be sent, and when that is over.
+func TestBackupWaitsForNoPassword(t *testing.T) {
+	r, _ := newRig(t, control.Options{})
+	ada := r.As(r.Person)
+	if p := ada.Get("/settings/backup"); !p.Has("Send it before", `hx-sse:connect="/settings/backup/live"`, `id="restore"`) {
+		t.Errorf("%d %s", p.Status, p.Text)
+	}
+	list, err := r.Store.SignIns.ByPerson(t.Context(), r.Person.ID)
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%d sign-ins, %v", len(list), err)
+	}
+	if err := r.Store.SignIns.Replace(t.Context(), list[0].ID, list[0].ID, time.Now().Add(500*time.Millisecond-account.ConfirmLife)); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := ada.Client.Get(r.URL + "/settings/backup/live")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() && !strings.Contains(lines.Text(), "#restore") {
+		continue
+	}
+	if !strings.Contains(lines.Text(), "Type it again, then choose the file") {
+		t.Errorf("the page is told %q, %v", lines.Text(), lines.Err())
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"patchbay/internal/store"
+	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
@@ -116,30 +117,38 @@ func (p *Provider) Call(ctx context.Context, c *tool.Call) (*tool.Result, error)
 	if err == nil {
 		return res, nil
 	}
-	res, err = failed(&a, err)
+	res, err = failed(c, &a, err)
 	if e := tool.AsError(err); e != nil && e.Code == tool.Failed && ctx.Err() == nil {
 		p.Service.Logger.ErrorContext(ctx, "a tool of Learn failed", "tool", c.Tool, "call", c.ID, "error", e)
 	}
 	return res, err
 }
 
+// doorCommands is where people call tools by the command line. They read what is wrong
+// themselves; at all other doors models do, in English.
+const doorCommands = "cli"
+
 // failed makes of an error what the caller is told.
-func failed(a *arguments, err error) (*tool.Result, error) {
+func failed(c *tool.Call, a *arguments, err error) (*tool.Result, error) {
 	if e, ok := errors.AsType[*Invalid](err); ok {
-		return nil, tool.Fail(tool.BadArgs, e.Text, nil)
+		lang := talk.English
+		if c.Caller.Door == doorCommands {
+			lang = talk.ParseLang(c.Caller.Lang, talk.English)
+		}
+		return nil, tool.Fail(tool.BadArgs, e.In(lang), nil)
 	}
 	if e, ok := errors.AsType[*Reviewed](err); ok {
-		now := map[string]any{"error": "already_reviewed", "reviewed_at": moment(e.At), "knowledge_point_id": e.Entry.ID, "due": dueText(&e.Entry.Point)}
+		now := map[string]any{"error": "already_reviewed", "reviewed_at": moment(e.At), "knowledge_point_id": e.Entry.ID, "due": DueText(&e.Entry.Point)}
 		if open := e.Entry.Open(); open != nil {
 			now["schedule_id"] = open.ID
 		}
-		res := tool.Trouble("This review was done already, perhaps on another device. The point is due again on " + dueText(&e.Entry.Point) + ".")
+		res := tool.Trouble("This review was done already, perhaps on another device. The point is due again on " + DueText(&e.Entry.Point) + ".")
 		res.Structured = compact(now)
 		return res, nil
 	}
 	if e, ok := errors.AsType[*NotDue](err); ok {
-		res := tool.Trouble("This point is not due yet; it comes again on " + dueText(&e.Entry.Point) + ". submit_review with early=true reviews it now.")
-		res.Structured = compact(map[string]any{"error": "not_due", "knowledge_point_id": e.Entry.ID, "due": dueText(&e.Entry.Point)})
+		res := tool.Trouble("This point is not due yet; it comes again on " + DueText(&e.Entry.Point) + ". submit_review with early=true reviews it now.")
+		res.Structured = compact(map[string]any{"error": "not_due", "knowledge_point_id": e.Entry.ID, "due": DueText(&e.Entry.Point)})
 		return res, nil
 	}
 	switch {
@@ -321,7 +330,7 @@ func readKey(s string) (store.PointKey, error) {
 	text, err := base64.RawURLEncoding.DecodeString(s)
 	var ms, number int64
 	if _, bad := fmt.Sscanf(string(text), "%d.%d", &ms, &number); err != nil || bad != nil || number == 0 {
-		return store.PointKey{}, invalid("this cursor is not one of ours")
+		return store.PointKey{}, invalid(sayNoCursor)
 	}
 	return store.PointKey{At: time.UnixMilli(ms), Number: number}, nil
 }

@@ -167,7 +167,7 @@ func (s *Service) callJudge(ctx context.Context, c *tool.Call, a *arguments) (*t
 		in.Question, in.Answer = e.Question, e.Answer
 	}
 	if strings.TrimSpace(in.Answer) == "" {
-		return nil, invalid("give knowledge_point_id, or question and answer")
+		return nil, invalid(talk.Say{Zh: "请给出 knowledge_point_id，或者问题和答案", En: "give knowledge_point_id, or question and answer"})
 	}
 	j, err := s.Judge(ctx, c.Caller.Person, in)
 	if err != nil {

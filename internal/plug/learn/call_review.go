@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"patchbay/internal/store"
+	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
@@ -34,7 +35,7 @@ type reviewShape struct {
 func reviewOf(o *Outcome) reviewShape {
 	return reviewShape{
 		doneShape: doneShape{true, o.Sitting}, Review: o.Review.ID, Point: o.Entry.ID, Grade: GradeName(o.Review.Grade),
-		State: stateName(&o.Entry.Point), Due: dueText(&o.Entry.Point), Already: o.Already, Leech: o.Leech,
+		State: StateName(&o.Entry.Point), Due: DueText(&o.Entry.Point), Already: o.Already, Leech: o.Leech,
 	}
 }
 
@@ -114,18 +115,12 @@ func (s *Service) nothingLeft(ctx context.Context, q *Queue) (string, error) {
 	case !q.Later.IsZero():
 		note += " The next question comes at " + q.Later.In(l.Calendar.Zone).Format("15:04") + "."
 	default:
-		counts, err := s.Store.Learn.Forecast(ctx, l.Person, l.Today+1, l.Today+forecastMost)
+		day, n, err := s.NextDay(ctx, l)
 		if err != nil {
 			return "", err
 		}
-		if len(counts) > 0 {
-			n := 0
-			for _, c := range counts {
-				if c.Day == counts[0].Day {
-					n += c.N
-				}
-			}
-			note += fmt.Sprintf(" The next are due on %s (%d).", counts[0].Day, n)
+		if n > 0 {
+			note += fmt.Sprintf(" The next are due on %s (%d).", day, n)
 		}
 	}
 	if q.Left.Held > 0 {
@@ -218,12 +213,12 @@ func (s *Service) callReschedule(ctx context.Context, c *tool.Call, a *arguments
 	switch {
 	case a.Date != "" && a.InDays == nil:
 		if due, err = store.ParseDay(a.Date); err != nil {
-			return nil, invalid("%s", err)
+			return nil, invalid(sayPlain, err)
 		}
 	case a.InDays != nil && a.Date == "":
 		due = l.Today + store.Day(*a.InDays)
 	default:
-		return nil, invalid("give date or in_days")
+		return nil, invalid(talk.Say{Zh: "请给出 date 或 in_days", En: "give date or in_days"})
 	}
 	out := struct {
 		Due   string            `json:"due"`
@@ -276,7 +271,7 @@ func (s *Service) callHistory(ctx context.Context, c *tool.Call, a *arguments) (
 	var after store.LogEntry
 	if a.Cursor != "" {
 		if after, err = s.Store.Learn.Entry(ctx, c.Caller.Person, a.Cursor); err != nil {
-			return nil, invalid("this cursor is not one of ours")
+			return nil, invalid(sayNoCursor)
 		}
 	}
 	list, err := s.Store.Learn.Log(ctx, c.Caller.Person, e.Number, after.At, after.ID, limit(a.Limit)+1)

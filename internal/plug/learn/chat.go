@@ -56,9 +56,9 @@ func (s *Service) Ask(ctx context.Context, person, question string, l talk.Lang)
 	question = strings.TrimSpace(question)
 	switch {
 	case question == "":
-		return nil, invalid("question must not be empty")
+		return nil, invalid(sayNoQuestion)
 	case len(question) > MaxText:
-		return nil, invalid("question is longer than %d KiB", MaxText>>10)
+		return nil, invalid(sayLongQuestion, MaxText>>10)
 	}
 	who, err := s.Learner(ctx, person)
 	if err != nil {

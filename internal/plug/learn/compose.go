@@ -42,9 +42,9 @@ func (s *Service) Compose(ctx context.Context, person, text string, image *talk.
 	text = strings.TrimSpace(strings.ToValidUTF8(text, ""))
 	switch {
 	case text == "" && image == nil:
-		return nil, invalid("there is nothing to remember")
+		return nil, invalid(sayNothing)
 	case len(text) > MaxText:
-		return nil, invalid("this is longer than %d KiB; make several points of it", MaxText>>10)
+		return nil, invalid(sayTooLong, MaxText>>10)
 	}
 	who, err := s.Learner(ctx, person)
 	if err != nil {

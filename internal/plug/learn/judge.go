@@ -117,10 +117,10 @@ var (
 // error is an *[Invalid], or that of the database.
 func (s *Service) Judge(ctx context.Context, person string, in Recall) (*Judgement, error) {
 	if len(in.Question) > MaxText || len(in.Answer) > MaxText || len(in.Recall) > MaxText {
-		return nil, invalid("question, answer and recall_text have %d KiB each at most", MaxText>>10)
+		return nil, invalid(sayLongTexts, MaxText>>10)
 	}
 	if strings.TrimSpace(in.Answer) == "" {
-		return nil, invalid("answer must not be empty")
+		return nil, invalid(sayNoAnswer)
 	}
 	if say, ok := unsaid(in); ok {
 		j := &Judgement{Grade: GradeName(store.Again), Right: []string{}, Missing: leastSaid(in, nil), Wrong: []string{}, Advice: sayAdviceAgain.In(in.Lang), Verdict: say.In(in.Lang), By: ByComparison}

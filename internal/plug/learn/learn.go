@@ -45,11 +45,20 @@ var (
 )
 
 // Invalid is an error about what a caller gave, in words the caller can act on.
-type Invalid struct{ Text string }
+type Invalid struct {
+	Text string // in English, for programs and models
+	Say  talk.Say
+	Args []any // of Say
+}
 
 func (e *Invalid) Error() string { return e.Text }
 
-func invalid(format string, args ...any) error { return &Invalid{fmt.Sprintf(format, args...)} }
+// In is the error in a language.
+func (e *Invalid) In(l talk.Lang) string { return e.Say.In(l, e.Args...) }
+
+func invalid(s talk.Say, args ...any) error { return &Invalid{s.In(talk.English, args...), s, args} }
+
+var sayPlain = talk.Say{Zh: "%s", En: "%s"}
 
 // Options make a service.
 type Options struct {
@@ -164,7 +173,7 @@ func parseClock(s string) (time.Duration, error) {
 	hour, err1 := strconv.Atoi(h)
 	minute, err2 := strconv.Atoi(m)
 	if !ok || err1 != nil || err2 != nil || hour < 0 || hour > 23 || minute < 0 || minute > 59 || len(m) != 2 {
-		return 0, invalid("%q is not a time of day such as 04:00", s)
+		return 0, invalid(talk.Say{Zh: "%q 不是 04:00 这样的时间", En: "%q is not a time of day such as 04:00"}, s)
 	}
 	return time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute, nil
 }
@@ -173,7 +182,7 @@ func parseClock(s string) (time.Duration, error) {
 func (p *Profile) validate() error {
 	if p.Zone != "" {
 		if _, err := time.LoadLocation(p.Zone); err != nil || p.Zone == "Local" {
-			return invalid("there is no time zone %q; it should be like Asia/Shanghai or Europe/Berlin", p.Zone)
+			return invalid(talk.Say{Zh: "没有时区 %q，请写成 Asia/Shanghai 或 Europe/Berlin 这样", En: "there is no time zone %q; it should be like Asia/Shanghai or Europe/Berlin"}, p.Zone)
 		}
 	}
 	for _, clock := range []string{p.DayStart, p.Remind.At} {
@@ -184,17 +193,17 @@ func (p *Profile) validate() error {
 	switch p.Strictness {
 	case "", "lenient", "normal", "strict":
 	default:
-		return invalid("strictness is lenient, normal or strict, not %q", p.Strictness)
+		return invalid(talk.Say{Zh: "strictness 是 lenient、normal 或 strict，不是 %q", En: "strictness is lenient, normal or strict, not %q"}, p.Strictness)
 	}
 	for _, way := range p.Remind.Via {
 		switch way {
 		case "glasses", "webhook", "calendar":
 		default:
-			return invalid("a reminder goes by glasses, webhook or calendar, not by %q", way)
+			return invalid(talk.Say{Zh: "提醒的方式是 glasses、webhook 或 calendar，不是 %q", En: "a reminder goes by glasses, webhook or calendar, not by %q"}, way)
 		}
 	}
 	if _, err := schedule.Default().With(p.Defaults); err != nil {
-		return invalid("%s", err)
+		return invalid(sayPlain, err)
 	}
 	return nil
 }
@@ -287,7 +296,7 @@ func (l *Learner) NoDeck(name string) error {
 	for _, d := range l.Decks[:min(len(l.Decks), 20)] {
 		names = append(names, d.Name)
 	}
-	return invalid("there is no deck %q; there are: %s", clip(name, 100), strings.Join(names, ", "))
+	return invalid(talk.Say{Zh: "没有牌组 %q；有：%s", En: "there is no deck %q; there are: %s"}, clip(name, 100), strings.Join(names, ", "))
 }
 
 // clip shortens a text for a message.

@@ -10,6 +10,7 @@ import (
 
 	"patchbay/internal/plug/learn/schedule"
 	"patchbay/internal/store"
+	"patchbay/internal/talk"
 )
 
 // Entry is a point with its plan.
@@ -117,13 +118,13 @@ func begin(p *store.Point, sittings *[]store.Sitting, l *Learner) {
 func checkTexts(question, answer string) error {
 	switch {
 	case strings.TrimSpace(question) == "":
-		return invalid("question must not be empty")
+		return invalid(sayNoQuestion)
 	case strings.TrimSpace(answer) == "":
-		return invalid("answer must not be empty")
+		return invalid(sayNoAnswer)
 	case len(question) > MaxText:
-		return invalid("question is longer than %d KiB", MaxText>>10)
+		return invalid(sayLongQuestion, MaxText>>10)
 	case len(answer) > MaxText:
-		return invalid("answer is longer than %d KiB; make several points of it", MaxText>>10)
+		return invalid(sayLongAnswer, MaxText>>10)
 	}
 	return nil
 }
@@ -137,13 +138,13 @@ func cleanTags(tags []string) ([]string, error) {
 			continue
 		}
 		if len(tag) > maxTagBytes {
-			return nil, invalid("the tag %q is longer than %d bytes", clip(tag, 30), maxTagBytes)
+			return nil, invalid(talk.Say{Zh: "标签 %q 超过 %d 字节", En: "the tag %q is longer than %d bytes"}, clip(tag, 30), maxTagBytes)
 		}
 		out = append(out, tag)
 	}
 	slices.Sort(out)
 	if out = slices.Compact(out); len(out) > maxTags {
-		return nil, invalid("a point has %d tags at most", maxTags)
+		return nil, invalid(talk.Say{Zh: "一个知识点最多 %d 个标签", En: "a point has %d tags at most"}, maxTags)
 	}
 	return out, nil
 }
@@ -192,12 +193,13 @@ func (s *Service) List(ctx context.Context, person string, f store.PointFilter, 
 
 // Edit says what changes about a point; nil leaves a thing as it is.
 type Edit struct {
-	Question, Answer *string
-	Deck             *string // name
-	Tags             *[]string
-	InPlan           *bool
-	Suspended        *bool
-	Draft            *bool // false confirms a draft
+	Question  *string   `json:"question,omitempty"`
+	Answer    *string   `json:"answer,omitempty"`
+	Deck      *string   `json:"deck,omitempty"` // name
+	Tags      *[]string `json:"tags,omitempty"`
+	InPlan    *bool     `json:"is_in_review_plan,omitempty"`
+	Suspended *bool     `json:"suspended,omitempty"`
+	Draft     *bool     `json:"draft,omitempty"` // false confirms a draft
 }
 
 // Update changes a point. Its plan and its history stay, whatever is written anew;

@@ -16,6 +16,7 @@ import (
 	"patchbay/internal/plug/learn/schedule"
 	"patchbay/internal/plug/learn/transfer"
 	"patchbay/internal/store"
+	"patchbay/internal/talk"
 )
 
 // stageAtOnce is how many points of an import are written in one transaction, so
@@ -48,6 +49,19 @@ type Imported struct {
 	// Done is false if nothing was imported, because of bad rows or in a dry run.
 	Done bool `json:"imported"`
 }
+
+// Speak puts what is wrong with rows into a language.
+func (i *Imported) Speak(l talk.Lang) {
+	for n := range i.Bad {
+		i.Bad[n].Why = i.Bad[n].In(l)
+	}
+}
+
+// What is wrong with rows.
+var (
+	sayOrphan = talk.Say{Zh: "这是一条没有知识点的复习记录；请把两个表导出到同一个文件", En: "it is a review without its knowledge point; export both tables into one file"}
+	sayTwice  = talk.Say{Zh: "它在文件里出现了两次", En: "it is in the file twice"}
+)
 
 // Import adds the points of a file, all or none. A point that was imported before
 // is known by its origin or id: its text and tags become those of the file, and its
@@ -164,25 +178,25 @@ func (in *intake) makeDeck(ctx context.Context, name string, settings json.RawMe
 }
 
 // refuse notes what is wrong with an item.
-func (in *intake) refuse(item *transfer.Item, why string) {
+func (in *intake) refuse(item *transfer.Item, why error) {
 	if len(in.out.Bad) < transfer.MaxBad {
-		in.out.Bad = append(in.out.Bad, transfer.Bad{Row: in.n, What: clip(item.Question, 60), Why: why})
+		in.out.Bad = append(in.out.Bad, transfer.Bad{Row: in.n, What: clip(item.Question, 60), Why: why.Error(), Wrong: why})
 	}
 }
 
 func (in *intake) item(ctx context.Context, item transfer.Item) error {
 	in.n++
 	if item.Question == "" && item.Answer == "" && len(item.Sittings) > 0 {
-		in.refuse(&item, "it is a review without its knowledge point; export both tables into one file")
+		in.refuse(&item, sayOrphan.Wrong())
 		return nil
 	}
 	if err := checkTexts(item.Question, item.Answer); err != nil {
-		in.refuse(&item, err.Error())
+		in.refuse(&item, err)
 		return nil
 	}
 	tags, err := cleanTags(item.Tags[:min(len(item.Tags), maxTags)])
 	if err != nil {
-		in.refuse(&item, err.Error())
+		in.refuse(&item, err)
 		return nil
 	}
 	item.Tags = tags
@@ -191,7 +205,7 @@ func (in *intake) item(ctx context.Context, item transfer.Item) error {
 	}
 	for _, name := range []string{item.ID, item.Origin} {
 		if name != "" && in.seen[name] {
-			in.refuse(&item, "it is in the file twice")
+			in.refuse(&item, sayTwice.Wrong())
 			return nil
 		}
 		in.seen[name] = true
@@ -243,7 +257,7 @@ func (in *intake) add(ctx context.Context, item *transfer.Item) error {
 	deck, ok := in.l.DeckID(item.Deck)
 	if !ok {
 		if _, err := deckName(item.Deck); err != nil {
-			in.refuse(item, err.Error())
+			in.refuse(item, err)
 			return nil
 		}
 		var err error

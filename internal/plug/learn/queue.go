@@ -79,7 +79,7 @@ func (s *Service) queue(ctx context.Context, l *Learner, f QueueFilter) (*Queue,
 	if f.Cursor != "" {
 		text, err := base64.RawURLEncoding.DecodeString(f.Cursor)
 		if err != nil || json.Unmarshal(text, &from) != nil || from.Key.Number == 0 {
-			return nil, invalid("this cursor is not one of ours")
+			return nil, invalid(sayNoCursor)
 		}
 	}
 	budgets, err := s.budgets(ctx, l)
@@ -323,4 +323,20 @@ func (s *Service) left(ctx context.Context, l *Learner, deck *string, budgets ma
 // Preview says what each grade would lead to now.
 func (l *Learner) Preview(p *store.Point) [4]schedule.Choice {
 	return schedule.Preview(p.Card, l.Settings(p.Deck), l.Calendar, l.Now)
+}
+
+// NextDay finds the next day after today on which something is due, and how much; 0:
+// nothing is, in a year.
+func (s *Service) NextDay(ctx context.Context, l *Learner) (day store.Day, n int, err error) {
+	counts, err := s.Store.Learn.Forecast(ctx, l.Person, l.Today+1, l.Today+forecastMost)
+	if err != nil || len(counts) == 0 {
+		return 0, 0, err
+	}
+	day = counts[0].Day // they are in the order of their days
+	for _, c := range counts {
+		if c.Day == day {
+			n += c.N
+		}
+	}
+	return day, n, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"patchbay/internal/plug/learn/schedule"
 	"patchbay/internal/store"
+	"patchbay/internal/talk"
 )
 
 // leechTag marks points that are forgotten again and again.
@@ -63,13 +64,13 @@ func (e *NotDue) Error() string { return "this point is not due yet" }
 // errors are [ErrNotFound], [ErrNoPlan], *[Reviewed], *[NotDue] and *[Invalid].
 func (s *Service) Submit(ctx context.Context, person string, in Submission) (*Outcome, error) {
 	if len(in.Recall) > MaxText {
-		return nil, invalid("recall_text is longer than %d KiB", MaxText>>10)
+		return nil, invalid(talk.Say{Zh: "回忆的内容超过 %d KiB", En: "recall_text is longer than %d KiB"}, MaxText>>10)
 	}
 	if in.Grade < store.Ungraded || in.Grade > store.Easy {
-		return nil, invalid("the grade is again, hard, good or easy")
+		return nil, invalid(talk.Say{Zh: "评分是 again、hard、good 或 easy", En: "the grade is again, hard, good or easy"})
 	}
 	if len(in.ID) > 100 {
-		return nil, invalid("review_id has 100 bytes at most")
+		return nil, invalid(talk.Say{Zh: "review_id 最多 100 字节", En: "review_id has 100 bytes at most"})
 	}
 	l, err := s.Learner(ctx, person)
 	if err != nil {
@@ -117,7 +118,7 @@ func (s *Service) review(ctx context.Context, c *store.PointChange, l *Learner, 
 		case err != nil:
 			return err
 		case was.Point != c.Point.Number || was.Kind != store.LogReview:
-			return invalid("review_id %s was used for something else; take a new one", clip(in.ID, 50))
+			return invalid(talk.Say{Zh: "review_id %s 已经用过了，请换一个", En: "review_id %s was used for something else; take a new one"}, clip(in.ID, 50))
 		default:
 			out.Entry, out.Review, out.Sitting, out.Already = Entry{c.Point, c.Sittings}, was, was.Sitting, true
 			return errAlready
@@ -280,7 +281,7 @@ func (s *Service) Undo(ctx context.Context, person, id, door string) (*Outcome, 
 	}
 	switch {
 	case errors.Is(err, store.ErrNotFound), err == nil && last.Kind != store.LogReview:
-		return nil, invalid("there is no review to undo")
+		return nil, invalid(talk.Say{Zh: "没有可以撤销的复习", En: "there is no review to undo"})
 	case err != nil:
 		return nil, err
 	}
@@ -305,7 +306,7 @@ func (s *Service) Undo(ctx context.Context, person, id, door string) (*Outcome, 
 			return err
 		}
 		if top.ID != last.ID {
-			return invalid("a later review of this point stands in the way; undo that first")
+			return invalid(talk.Say{Zh: "这个知识点后来又复习过，请先撤销那一次", En: "a later review of this point stands in the way; undo that first"})
 		}
 		return takeBack(c, l, last, door, out.Settings)
 	})
@@ -323,7 +324,7 @@ func (s *Service) Undo(ctx context.Context, person, id, door string) (*Outcome, 
 func takeBack(c *store.PointChange, l *Learner, last store.LogEntry, door string, settings schedule.Settings) error {
 	var before store.Card
 	if len(last.Before) == 0 {
-		return invalid("this review was imported and cannot be undone here")
+		return invalid(talk.Say{Zh: "这次复习是导入的，不能在这里撤销", En: "this review was imported and cannot be undone here"})
 	}
 	if err := json.Unmarshal(last.Before, &before); err != nil {
 		return fmt.Errorf("read what was before the review: %w", err)
@@ -372,7 +373,7 @@ func (s *Service) Reschedule(ctx context.Context, person, id string, due store.D
 		return nil, err
 	}
 	if due < l.Today || due > l.Today+36500 {
-		return nil, invalid("the date must lie between today (%s) and a hundred years from now", l.Today)
+		return nil, invalid(talk.Say{Zh: "日期必须在今天（%s）和一百年之内", En: "the date must lie between today (%s) and a hundred years from now"}, l.Today)
 	}
 	return s.change(ctx, person, id, func(_ context.Context, c *store.PointChange) error {
 		p := &c.Point
@@ -420,7 +421,7 @@ func ParseGrade(s string) (store.Grade, error) {
 	case "easy", "4", "简单":
 		return store.Easy, nil
 	}
-	return 0, invalid("the grade is again, hard, good or easy, not %q", clip(s, 30))
+	return 0, invalid(talk.Say{Zh: "评分是 again、hard、good 或 easy，不是 %q", En: "the grade is again, hard, good or easy, not %q"}, clip(s, 30))
 }
 
 // GradeName is a grade's name; that of an ungraded review is empty.

@@ -63,8 +63,8 @@ type sittingRow struct {
 	Of        *pointRow `json:"knowledge_points,omitempty"`
 }
 
-// stateName says in a word where a point stands.
-func stateName(p *store.Point) string {
+// StateName says in a word where a point stands.
+func StateName(p *store.Point) string {
 	switch {
 	case p.Draft:
 		return "draft"
@@ -76,8 +76,8 @@ func stateName(p *store.Point) string {
 	return [...]string{"new", "learning", "review", "relearning", "done"}[p.Card.Phase]
 }
 
-// dueText is when a point is due: a date, or a moment; empty if it is not.
-func dueText(p *store.Point) string {
+// DueText is when a point is due: a date, or a moment; empty if it is not.
+func DueText(p *store.Point) string {
 	switch p.Queue() {
 	case store.QueueSteps:
 		text, _ := moment(p.Card.DueAt).MarshalText()
@@ -91,7 +91,7 @@ func dueText(p *store.Point) string {
 func rowOf(l *Learner, p *store.Point) pointRow {
 	return pointRow{
 		ID: p.ID, Person: p.Person, Question: p.Question, Answer: p.Answer, Created: moment(p.Created), Updated: moment(p.Updated), InPlan: p.InPlan,
-		Deck: l.DeckName(p.Deck), Tags: p.Tags, State: stateName(p), Due: dueText(p), Suspended: p.Suspended, Draft: p.Draft, Deleted: maybeMoment(p.Deleted),
+		Deck: l.DeckName(p.Deck), Tags: p.Tags, State: StateName(p), Due: DueText(p), Suspended: p.Suspended, Draft: p.Draft, Deleted: maybeMoment(p.Deleted),
 	}
 }
 
@@ -165,7 +165,7 @@ type question struct {
 }
 
 func asked(l *Learner, e *Entry) *question {
-	q := &question{Point: e.ID, Question: e.Question, Deck: l.DeckName(e.Deck), Tags: e.Tags, State: stateName(&e.Point), Due: dueText(&e.Point)}
+	q := &question{Point: e.ID, Question: e.Question, Deck: l.DeckName(e.Deck), Tags: e.Tags, State: StateName(&e.Point), Due: DueText(&e.Point)}
 	if open := e.Open(); open != nil {
 		q.Sitting, q.Number = open.ID, open.Number
 	}

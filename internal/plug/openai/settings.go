@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/url"
 	"reflect"
 	"slices"
@@ -12,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+
+	"patchbay/internal/talk"
 )
 
 // What holds where the settings are silent.
@@ -107,6 +108,63 @@ type Settings struct {
 	Suggest bool `json:"suggest,omitempty"`
 }
 
+// What is wrong with settings.
+var (
+	sayNoDuration  = talk.Say{Zh: `%s 不是时长；要带单位，例如 "30s"`, En: `%s is not a duration; write it with a unit, like "30s"`}
+	sayBadDuration = talk.Say{Zh: `%q 不是时长；要写成 "30s" 或 "1m30s" 这样`, En: `%q is not a duration; write it like "30s" or "1m30s"`}
+	sayHasToBe     = talk.Say{Zh: "%s 要是%s，不能是 %s", En: "%s has to be %s, not a %s"}
+	sayTruth       = talk.Say{Zh: " true 或 false", En: "true or false"}
+	sayWhole       = talk.Say{Zh: "整数", En: "a whole number"}
+	sayNumber      = talk.Say{Zh: "数字", En: "a number"}
+	sayText        = talk.Say{Zh: "文本", En: "text"}
+	sayObject      = talk.Say{Zh: "对象", En: "an object"}
+
+	sayNoModel = talk.Say{
+		Zh: "model 没有填写：请写出回答的模型，例如 gpt-4o-mini 或 qwen3:8b",
+		En: "model is missing: name the model that answers, for example gpt-4o-mini or qwen3:8b",
+	}
+	sayBadKey = talk.Say{
+		Zh: "api_key 里有换行、首尾空格或其他密钥不会有的字符；请重新复制",
+		En: "api_key has a line break, a space at an end or another character that no key has; copy it again",
+	}
+	sayLongSystem = talk.Say{
+		Zh: "system 有 %d 字节；最多 %d 字节，因为每次提问都会发送它",
+		En: "system has %d bytes; %d are the most, because it is sent with every question",
+	}
+	sayHistory     = talk.Say{Zh: "history_tokens 是 %d；最多选择 %d（-1 表示不发送历史）", En: "history_tokens is %d; choose at most %d (-1 sends no history)"}
+	sayMaxTokens   = talk.Say{Zh: "max_tokens 是 %d；至少选择 1，或者不填", En: "max_tokens is %d; choose at least 1, or leave it out"}
+	sayTemperature = talk.Say{Zh: "temperature 是 %v；请选择 0 到 2，或者不填", En: "temperature is %v; choose between 0 and 2, or leave it out"}
+	sayFirstByte   = talk.Say{Zh: `first_byte_timeout 是负数；请写成 "30s" 这样`, En: `first_byte_timeout is negative; choose something like "30s"`}
+	sayIdle        = talk.Say{Zh: `idle_timeout 是负数；请写成 "60s" 这样`, En: `idle_timeout is negative; choose something like "60s"`}
+	sayRetries     = talk.Say{Zh: "retries 是 %d；最多选择 %d（-1 表示不再重试）", En: "retries is %d; choose at most %d (-1 never asks again)"}
+	sayToolSteps   = talk.Say{Zh: "tool_steps 是 %d；请选择 1 到 %d，或者不填，即 %d", En: "tool_steps is %d; choose 1 to %d, or leave it out for %d"}
+	sayToolTime    = talk.Say{Zh: `tool_time 是 %s；请写成 "30s" 这样，最多 %s`, En: `tool_time is %s; choose something like "30s", %s at most`}
+	sayToolOutput  = talk.Say{Zh: "tool_output 是 %d；请选择 %d 到 %d 字节，或者不填，即 %d", En: "tool_output is %d; choose %d to %d bytes, or leave it out for %d"}
+	sayToolsMost   = talk.Say{Zh: "tools_most 是 %d；请选择 1 到 %d，或者不填，即 %d", En: "tools_most is %d; choose 1 to %d, or leave it out for %d"}
+	sayHeaderName  = talk.Say{Zh: "headers：%q 不能作为请求头的名称", En: "headers: %q cannot be the name of a header"}
+	sayHeaderOwn   = talk.Say{Zh: "headers：%s 不能设置；请去掉", En: "headers: %s cannot be set; take it out"}
+	sayHeaderValue = talk.Say{Zh: "headers：%s 的值里有换行或控制字符", En: "headers: the value of %s has a line break or a control character"}
+	sayExtraOwn    = talk.Say{Zh: "extra：%s 不能在这里设置；请去掉", En: "extra: %s cannot be set there; take it out"}
+	sayExtraLength = talk.Say{
+		Zh: "extra：回答的长度已由 max_tokens 限制；两者请只保留一个",
+		En: "extra: the length of an answer is limited by max_tokens already; keep one of the two",
+	}
+	sayExtraTemperature = talk.Say{Zh: "extra：temperature 另有设置；两者请只保留一个", En: "extra: temperature has a setting of its own; keep one of the two"}
+	sayExtraJSON        = talk.Say{Zh: "extra：不能写成 JSON", En: "extra: cannot be written as JSON"}
+	sayNoBase           = talk.Say{
+		Zh: "base_url 没有填写：请填写 API 的地址，例如 https://api.openai.com/v1",
+		En: "base_url is missing: give the address of the API, for example https://api.openai.com/v1",
+	}
+	sayBadBase = talk.Say{
+		Zh: "base_url 不是网址；它要像 https://api.openai.com/v1 这样",
+		En: "base_url is not a web address; it has to look like https://api.openai.com/v1",
+	}
+	sayBaseUser = talk.Say{
+		Zh: "base_url 里有用户名或密码；请把密钥填在 api_key 里",
+		En: "base_url holds a user name or password; put the key in api_key instead",
+	}
+)
+
 // Duration is a time.Duration that is written "30s" in JSON.
 type Duration time.Duration
 
@@ -119,11 +177,11 @@ func (d Duration) MarshalJSON() ([]byte, error) {
 func (d *Duration) UnmarshalJSON(data []byte) error {
 	var text string
 	if err := json.Unmarshal(data, &text); err != nil {
-		return fmt.Errorf(`%s is not a duration; write it with a unit, like "30s"`, data)
+		return sayNoDuration.Wrong(data)
 	}
 	v, err := time.ParseDuration(strings.TrimSpace(text))
 	if err != nil {
-		return fmt.Errorf(`%q is not a duration; write it like "30s" or "1m30s"`, text)
+		return sayBadDuration.Wrong(text)
 	}
 	*d = Duration(v)
 	return nil
@@ -137,7 +195,7 @@ func ParseSettings(data []byte) (Settings, error) {
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&s); err != nil {
 		if mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return s, fmt.Errorf("%s has to be %s, not a %s", mismatch.Field, wanted(mismatch.Type), mismatch.Value)
+			return s, sayHasToBe.Wrong(mismatch.Field, wanted(mismatch.Type), mismatch.Value)
 		}
 		return s, errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
@@ -145,18 +203,18 @@ func ParseSettings(data []byte) (Settings, error) {
 }
 
 // wanted is a type in words that owners know.
-func wanted(t reflect.Type) string {
+func wanted(t reflect.Type) talk.Say {
 	switch t.Kind() {
 	case reflect.Bool:
-		return "true or false"
+		return sayTruth
 	case reflect.Int:
-		return "a whole number"
+		return sayWhole
 	case reflect.Float64:
-		return "a number"
+		return sayNumber
 	case reflect.String:
-		return "text"
+		return sayText
 	}
-	return "an object"
+	return sayObject
 }
 
 // Validate finds what is wrong with the settings and says what to do about it.
@@ -170,11 +228,11 @@ func (s *Settings) Validate() error {
 func (s *Settings) checkTexts() error {
 	switch {
 	case strings.TrimSpace(s.Model) == "":
-		return errors.New("model is missing: name the model that answers, for example gpt-4o-mini or qwen3:8b")
+		return sayNoModel.Wrong()
 	case !httpguts.ValidHeaderFieldValue(s.APIKey) || strings.TrimSpace(s.APIKey) != s.APIKey:
-		return errors.New("api_key has a line break, a space at an end or another character that no key has; copy it again")
+		return sayBadKey.Wrong()
 	case len(s.System) > maxSystem:
-		return fmt.Errorf("system has %d bytes; %d are the most, because it is sent with every question", len(s.System), maxSystem)
+		return sayLongSystem.Wrong(len(s.System), maxSystem)
 	}
 	return nil
 }
@@ -182,17 +240,17 @@ func (s *Settings) checkTexts() error {
 func (s *Settings) checkNumbers() error {
 	switch {
 	case s.HistoryTokens > maxHistoryTokens:
-		return fmt.Errorf("history_tokens is %d; choose at most %d (-1 sends no history)", s.HistoryTokens, maxHistoryTokens)
+		return sayHistory.Wrong(s.HistoryTokens, maxHistoryTokens)
 	case s.MaxTokens != nil && *s.MaxTokens < 1:
-		return fmt.Errorf("max_tokens is %d; choose at least 1, or leave it out", *s.MaxTokens)
+		return sayMaxTokens.Wrong(*s.MaxTokens)
 	case s.Temperature != nil && !(*s.Temperature >= 0 && *s.Temperature <= 2):
-		return fmt.Errorf("temperature is %v; choose between 0 and 2, or leave it out", *s.Temperature)
+		return sayTemperature.Wrong(*s.Temperature)
 	case s.FirstByteTimeout < 0:
-		return errors.New(`first_byte_timeout is negative; choose something like "30s"`)
+		return sayFirstByte.Wrong()
 	case s.IdleTimeout < 0:
-		return errors.New(`idle_timeout is negative; choose something like "60s"`)
+		return sayIdle.Wrong()
 	case s.Retries > maxRetries:
-		return fmt.Errorf("retries is %d; choose at most %d (-1 never asks again)", s.Retries, maxRetries)
+		return sayRetries.Wrong(s.Retries, maxRetries)
 	}
 	return nil
 }
@@ -200,13 +258,13 @@ func (s *Settings) checkNumbers() error {
 func (s *Settings) checkTools() error {
 	switch {
 	case s.ToolSteps < 0 || s.ToolSteps > maxToolSteps:
-		return fmt.Errorf("tool_steps is %d; choose 1 to %d, or leave it out for %d", s.ToolSteps, maxToolSteps, DefaultToolSteps)
+		return sayToolSteps.Wrong(s.ToolSteps, maxToolSteps, DefaultToolSteps)
 	case s.ToolTime < 0 || time.Duration(s.ToolTime) > maxToolTime:
-		return fmt.Errorf(`tool_time is %s; choose something like "30s", %s at most`, time.Duration(s.ToolTime), maxToolTime)
+		return sayToolTime.Wrong(time.Duration(s.ToolTime), maxToolTime)
 	case s.ToolOutput < 0 || s.ToolOutput > 0 && s.ToolOutput < leastToolOutput || s.ToolOutput > maxToolOutput:
-		return fmt.Errorf("tool_output is %d; choose %d to %d bytes, or leave it out for %d", s.ToolOutput, leastToolOutput, maxToolOutput, DefaultToolOutput)
+		return sayToolOutput.Wrong(s.ToolOutput, leastToolOutput, maxToolOutput, DefaultToolOutput)
 	case s.ToolsMost < 0 || s.ToolsMost > maxToolsMost:
-		return fmt.Errorf("tools_most is %d; choose 1 to %d, or leave it out for %d", s.ToolsMost, maxToolsMost, DefaultToolsMost)
+		return sayToolsMost.Wrong(s.ToolsMost, maxToolsMost, DefaultToolsMost)
 	}
 	return nil
 }
@@ -218,11 +276,11 @@ func (s *Settings) checkHeaders() error {
 	for name, value := range s.Headers {
 		switch {
 		case !httpguts.ValidHeaderFieldName(name):
-			return fmt.Errorf("headers: %q cannot be the name of a header", name)
+			return sayHeaderName.Wrong(name)
 		case slices.Contains(ownHeaders, strings.ToLower(name)):
-			return fmt.Errorf("headers: %s cannot be set; take it out", name)
+			return sayHeaderOwn.Wrong(name)
 		case !httpguts.ValidHeaderFieldValue(value):
-			return fmt.Errorf("headers: the value of %s has a line break or a control character", name)
+			return sayHeaderValue.Wrong(name)
 		}
 	}
 	return nil
@@ -234,17 +292,17 @@ var ownFields = []string{"messages", "model", "stream", "tools", "functions", "u
 func (s *Settings) checkExtra() error {
 	for name := range s.Extra {
 		if slices.Contains(ownFields, name) {
-			return fmt.Errorf("extra: %s cannot be set there; take it out", name)
+			return sayExtraOwn.Wrong(name)
 		}
 	}
 	if s.MaxTokens != nil && (s.Extra["max_tokens"] != nil || s.Extra["max_completion_tokens"] != nil) {
-		return errors.New("extra: the length of an answer is limited by max_tokens already; keep one of the two")
+		return sayExtraLength.Wrong()
 	}
 	if s.Temperature != nil && s.Extra["temperature"] != nil {
-		return errors.New("extra: temperature has a setting of its own; keep one of the two")
+		return sayExtraTemperature.Wrong()
 	}
 	if _, err := json.Marshal(s.Extra); err != nil {
-		return errors.New("extra: cannot be written as JSON")
+		return sayExtraJSON.Wrong()
 	}
 	return nil
 }
@@ -308,15 +366,15 @@ const chatPath = "/chat/completions"
 func parseEndpoint(base string) (endpoint, error) {
 	base = strings.TrimSpace(base)
 	if base == "" {
-		return endpoint{}, errors.New("base_url is missing: give the address of the API, for example https://api.openai.com/v1")
+		return endpoint{}, sayNoBase.Wrong()
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		// Not shown: an address that cannot be parsed may hold a key.
-		return endpoint{}, errors.New("base_url is not a web address; it has to look like https://api.openai.com/v1")
+		return endpoint{}, sayBadBase.Wrong()
 	}
 	if u.User != nil {
-		return endpoint{}, errors.New("base_url holds a user name or password; put the key in api_key instead")
+		return endpoint{}, sayBaseUser.Wrong()
 	}
 	u.Fragment, u.RawFragment = "", ""
 	root := strings.TrimRight(u.Path, "/")

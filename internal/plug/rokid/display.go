@@ -39,15 +39,21 @@ type Settings struct {
 
 var plainNames = []string{"markdown", "urls", "code", "emoji", "none"}
 
+// What is wrong with settings.
+var (
+	sayPlainNames = talk.Say{Zh: "plain 是由 markdown、urls、code、emoji 组成的列表，或者是 none", En: "plain is a list of markdown, urls, code, emoji, or none"}
+	sayMaxChars   = talk.Say{Zh: "max_chars 是 0 表示不限，否则至少是 10", En: "max_chars is 0 for no limit, or at least 10"}
+)
+
 // Validate finds values that cannot be.
 func (s *Settings) Validate() error {
 	for _, p := range s.Plain {
 		if !slices.Contains(plainNames, p) {
-			return errors.New("plain is a list of markdown, urls, code, emoji, or none")
+			return sayPlainNames.Wrong()
 		}
 	}
 	if s.MaxChars < 0 || s.MaxChars > 0 && s.MaxChars < 10 {
-		return errors.New("max_chars is 0 for no limit, or at least 10")
+		return sayMaxChars.Wrong()
 	}
 	return nil
 }

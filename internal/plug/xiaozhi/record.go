@@ -103,10 +103,18 @@ func (b *Board) awaitTalk(ctx context.Context) (*Conversation, error) {
 
 var errTaps = tool.Fail(tool.Busy, "Too many listen to the board already.", nil)
 
-// follow writes what a board hears until ctx ends, as Ogg-Opus. With once, it ends
-// with the first conversation.
-func (b *Board) follow(ctx context.Context, w io.Writer, every time.Duration, once bool) (length time.Duration, err error) {
-	var rec *voice.Recorder
+// file is what is written of what a board hears.
+type file interface {
+	Packet(at time.Time, packet []byte) error
+	Flush() error
+	Length() time.Duration
+	Close() error
+}
+
+// follow writes what a board hears until ctx ends, into a file that begins with the first
+// conversation. With once, it ends with that.
+func (b *Board) follow(ctx context.Context, begin func(*Conversation) (file, error), once bool) (length time.Duration, err error) {
+	var rec file
 	t := newTap()
 	for {
 		c, err := b.awaitTalk(ctx)
@@ -116,7 +124,7 @@ func (b *Board) follow(ctx context.Context, w io.Writer, every time.Duration, on
 		if !c.tap(t) {
 			return length, errTaps
 		}
-		err = t.write(ctx, c, &rec, w, every)
+		err = t.write(ctx, c, &rec, begin)
 		c.untap(t)
 		if err != nil {
 			return length, err
@@ -133,9 +141,9 @@ func (b *Board) follow(ctx context.Context, w io.Writer, every time.Duration, on
 }
 
 // write writes what comes until the conversation or ctx ends.
-func (t *tap) write(ctx context.Context, c *Conversation, rec **voice.Recorder, w io.Writer, every time.Duration) (err error) {
+func (t *tap) write(ctx context.Context, c *Conversation, rec *file, begin func(*Conversation) (file, error)) (err error) {
 	if *rec == nil {
-		if *rec, err = newRecorder(w, c, every); err != nil {
+		if *rec, err = begin(c); err != nil {
 			return err
 		}
 	}
@@ -154,7 +162,7 @@ func (t *tap) write(ctx context.Context, c *Conversation, rec **voice.Recorder, 
 }
 
 // rest writes what has come already, so that whoever listens has all of it.
-func (t *tap) rest(rec *voice.Recorder) error {
+func (t *tap) rest(rec file) error {
 	for {
 		select {
 		case s := <-t.packets:
@@ -167,12 +175,20 @@ func (t *tap) rest(rec *voice.Recorder) error {
 	}
 }
 
-func newRecorder(w io.Writer, c *Conversation, every time.Duration) (*voice.Recorder, error) {
-	rate := c.hello.Audio.SampleRate
-	if rate <= 0 || rate > 48000 {
-		rate = wire.UplinkRate
+// inOgg begins an Ogg-Opus file.
+func inOgg(w io.Writer, every time.Duration) func(*Conversation) (file, error) {
+	return func(c *Conversation) (file, error) {
+		rate := c.hello.Audio.SampleRate
+		if rate <= 0 || rate > 48000 {
+			rate = wire.UplinkRate
+		}
+		return voice.NewRecorder(w, ogg.Recording{Channels: 1, InputRate: rate, Vendor: "patchbay", Every: every, Tags: []ogg.Tag{{Name: "TITLE", Value: c.device.Name}}})
 	}
-	return voice.NewRecorder(w, ogg.Recording{Channels: 1, InputRate: rate, Vendor: "patchbay", Every: every, Tags: []ogg.Tag{{Name: "TITLE", Value: c.device.Name}}})
+}
+
+// asWAV begins a WAV file without end.
+func asWAV(w io.Writer) func(*Conversation) (file, error) {
+	return func(*Conversation) (file, error) { return voice.NewLive(w) }
 }
 
 // record is the tool: so many seconds from when somebody talks.
@@ -196,7 +212,7 @@ func (b *Board) record(ctx context.Context, a args) (*tool.Result, error) {
 	listening, cancel := context.WithTimeout(ctx, time.Duration(a.Seconds)*time.Second)
 	defer cancel()
 	var buf limited
-	length, err := b.follow(listening, &buf, 0, true)
+	length, err := b.follow(listening, inOgg(&buf, 0), true)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -271,7 +287,7 @@ func (b *Board) startRecording() (*tool.Result, error) {
 	ctx, cancel := context.WithTimeout(b.ctx, openRecording)
 	r := &recording{cancel: cancel, taken: make(chan struct{}), done: make(chan struct{})}
 	if !b.house.spawn(func() {
-		r.length, r.err = b.follow(ctx, &r.buf, 0, false)
+		r.length, r.err = b.follow(ctx, inOgg(&r.buf, 0), false)
 		close(r.done)
 		b.keepRecording(r)
 	}) {
@@ -380,6 +396,15 @@ func (b *Board) output() wire.Audio {
 // ends or the server stops. Nothing comes while nobody talks to the board. An error
 // is a *[tool.Error] if the caller can do something about it.
 func (h *Boards) Listen(ctx context.Context, number int64, w io.Writer) error {
+	return h.listen(ctx, number, inOgg(w, livePages))
+}
+
+// Hear is [Boards.Listen] for browsers: a WAV file without end.
+func (h *Boards) Hear(ctx context.Context, number int64, w io.Writer) error {
+	return h.listen(ctx, number, asWAV(w))
+}
+
+func (h *Boards) listen(ctx context.Context, number int64, begin func(*Conversation) (file, error)) error {
 	b := h.find(number)
 	if b == nil {
 		return tool.Fail(tool.Offline, "There is no such board here.", nil)
@@ -389,6 +414,6 @@ func (h *Boards) Listen(ctx context.Context, number int64, w io.Writer) error {
 	}
 	h.metrics.listeners.Inc()
 	defer h.metrics.listeners.Dec()
-	_, err := b.follow(ctx, w, livePages, false)
+	_, err := b.follow(ctx, begin, false)
 	return err
 }

@@ -8,8 +8,9 @@
 package fsrs
 
 import (
-	"fmt"
 	"math"
+
+	"patchbay/internal/talk"
 )
 
 // Grades of a review. What lies outside counts as the nearest.
@@ -51,12 +52,14 @@ var bounds = [len(Weights{})][2]float64{
 	{0.1, 0.8},
 }
 
+var sayWeight = talk.Say{Zh: "w%d 是 %v；要在 %v 到 %v 之间", En: "w%d is %v; it must be from %v to %v"}
+
 // Validate says which weight is outside the range that the published optimisers
 // allow for it.
 func (w *Weights) Validate() error {
 	for i, b := range bounds {
 		if !(w[i] >= b[0] && w[i] <= b[1]) { // so that NaN fails
-			return fmt.Errorf("w%d is %v; it must be from %v to %v", i, w[i], b[0], b[1])
+			return sayWeight.Wrong(i, w[i], b[0], b[1])
 		}
 	}
 	return nil

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 
 	"patchbay/internal/plug/learn/fsrs"
+	"patchbay/internal/talk"
 )
 
 // Limits of settings. What lies beyond is a slip of the hand, and some of it would
@@ -25,37 +25,60 @@ const (
 	maxLeech       = 99
 )
 
+// What is wrong with settings.
+var (
+	sayRange     = talk.Say{Zh: "%s 是 %d；要在 %d 到 %d 之间", En: "%s is %d; it must be from %d to %d"}
+	saySchedule  = talk.Say{Zh: "schedule 是 %.20q；要是 %q 或 %q", En: "schedule is %.20q; it must be %q or %q"}
+	sayRetention = talk.Say{Zh: "retention 是 %v；要在 %.2f 到 %.2f 之间", En: "retention is %v; it must be from %.2f to %.2f"}
+	sayManySteps = talk.Say{Zh: "%s 有 %d 个；最多 %d 个", En: "%s are %d; there may be at most %d"}
+	sayStep      = talk.Say{Zh: "%s 里有一步是 %d 分钟；每一步要在 1 到 %d 之间", En: "%s has a step of %d minutes; each must be from 1 to %d"}
+	sayWeights   = talk.Say{Zh: "weights 有 %d 个数字；要有 %d 个，或者一个也没有，即用公开的那些", En: "weights are %d numbers; there must be %d, or none for the published ones"}
+	sayWeight    = talk.Say{Zh: "weights：%v", En: "weights: %v"}
+	sayEasyDay   = talk.Say{Zh: "easy_days 里有 %.20q；星期要写成 %s", En: "easy_days has %.20q; the days are %s"}
+	sayObject    = talk.Say{Zh: "设置要是 JSON 对象：%v", En: "settings must be a JSON object: %v"}
+	sayNoSetting = talk.Say{Zh: "没有设置 %.40q；有 %s", En: "there is no setting %.40q; there are %s"}
+	sayMustBe    = talk.Say{Zh: "%s 要是%s", En: "%s must be %s"}
+
+	sayWholes  = talk.Say{Zh: "整数的列表", En: "a list of whole numbers"}
+	sayNumbers = talk.Say{Zh: "数字的列表", En: "a list of numbers"}
+	sayDays    = talk.Say{Zh: `对象，例如 {"sat": 50, "sun": 0}`, En: `an object such as {"sat": 50, "sun": 0}`}
+	sayText    = talk.Say{Zh: "文本", En: "a text"}
+	sayTruth   = talk.Say{Zh: " true 或 false", En: "true or false"}
+	sayWhole   = talk.Say{Zh: "整数", En: "a whole number"}
+	sayNumber  = talk.Say{Zh: "数字", En: "a number"}
+)
+
 // Validate says, in words for whoever typed them, which settings cannot be: all of
 // them, a line each.
 func (s Settings) Validate() error {
 	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	bad := func(s talk.Say, args ...any) { errs = append(errs, s.Wrong(args...)) }
 	number := func(name string, n, least, most int) {
 		if n < least || n > most {
-			bad("%s is %d; it must be from %d to %d", name, n, least, most)
+			bad(sayRange, name, n, least, most)
 		}
 	}
 	if s.Schedule != Classic && s.Schedule != FSRS {
-		bad("schedule is %.20q; it must be %q or %q", s.Schedule, FSRS, Classic)
+		bad(saySchedule, s.Schedule, FSRS, Classic)
 	}
 	if !(s.Retention >= minRetention && s.Retention <= maxRetention) { // so that NaN fails
-		bad("retention is %v; it must be from %.2f to %.2f", s.Retention, minRetention, maxRetention)
+		bad(sayRetention, s.Retention, minRetention, maxRetention)
 	}
 	number("max_interval", s.MaxInterval, 1, maxMaxInterval)
 	minutes := func(name string, steps []int) {
 		if len(steps) > maxSteps {
-			bad("%s are %d; there may be at most %d", name, len(steps), maxSteps)
+			bad(sayManySteps, name, len(steps), maxSteps)
 		}
 		if i := slices.IndexFunc(steps, func(n int) bool { return n < 1 || n > maxStep }); i >= 0 {
-			bad("%s has a step of %d minutes; each must be from 1 to %d", name, steps[i], maxStep)
+			bad(sayStep, name, steps[i], maxStep)
 		}
 	}
 	minutes("steps", s.Steps)
 	minutes("relearn", s.Relearn)
 	if n := len(s.Weights); n != 0 && n != len(fsrs.Weights{}) {
-		bad("weights are %d numbers; there must be %d, or none for the published ones", n, len(fsrs.Weights{}))
+		bad(sayWeights, n, len(fsrs.Weights{}))
 	} else if err := s.weights().Validate(); err != nil {
-		bad("weights: %w", err)
+		bad(sayWeight, err)
 	}
 	number("new_per_day", s.NewPerDay, 0, maxPerDay)
 	number("reviews_per_day", s.ReviewsPerDay, 0, maxPerDay)
@@ -70,7 +93,7 @@ func (s Settings) Validate() error {
 	if known < len(s.EasyDays) { // one is enough to tell; there may be thousands
 		for _, name := range slices.Sorted(maps.Keys(s.EasyDays)) {
 			if !slices.Contains(weekdays[:], name) {
-				bad("easy_days has %.20q; the days are %s", name, strings.Join(weekdays[:], ", "))
+				bad(sayEasyDay, name, strings.Join(weekdays[:], ", "))
 				break
 			}
 		}
@@ -89,14 +112,14 @@ func (s Settings) With(patch []byte) (Settings, error) {
 	}
 	var changes map[string]json.RawMessage
 	if err := json.Unmarshal(patch, &changes); err != nil {
-		return s, fmt.Errorf("settings must be a JSON object: %w", err)
+		return s, sayObject.Wrong(err)
 	}
 	next, def := s, Default()
 	to, from := reflect.ValueOf(&next).Elem(), reflect.ValueOf(def)
 	for _, name := range slices.Sorted(maps.Keys(changes)) {
 		i := slices.Index(names, name)
 		if i < 0 {
-			return s, fmt.Errorf("there is no setting %.40q; there are %s", name, strings.Join(names, ", "))
+			return s, sayNoSetting.Wrong(name, strings.Join(names, ", "))
 		}
 		field := to.Field(i)
 		if string(changes[name]) == "null" {
@@ -107,7 +130,7 @@ func (s Settings) With(patch []byte) (Settings, error) {
 		// map that other settings share.
 		fresh := reflect.New(field.Type())
 		if err := json.Unmarshal(changes[name], fresh.Interface()); err != nil {
-			return s, fmt.Errorf("%s must be %s", name, wanted(field.Type()))
+			return s, sayMustBe.Wrong(name, wanted(field.Type()))
 		}
 		field.Set(fresh.Elem())
 	}
@@ -127,21 +150,21 @@ var names = func() (list []string) {
 }()
 
 // wanted says what a value of that type is in JSON.
-func wanted(t reflect.Type) string {
+func wanted(t reflect.Type) talk.Say {
 	switch t.Kind() {
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Int {
-			return "a list of whole numbers"
+			return sayWholes
 		}
-		return "a list of numbers"
+		return sayNumbers
 	case reflect.Map:
-		return `an object such as {"sat": 50, "sun": 0}`
+		return sayDays
 	case reflect.String:
-		return "a text"
+		return sayText
 	case reflect.Bool:
-		return "true or false"
+		return sayTruth
 	case reflect.Int:
-		return "a whole number"
+		return sayWhole
 	}
-	return "a number"
+	return sayNumber
 }

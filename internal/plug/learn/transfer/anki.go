@@ -2,7 +2,6 @@ package transfer
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -43,7 +42,7 @@ func (in *intake) readAnki(r io.ReaderAt, size int64) error {
 	case errors.As(err, &many):
 		return &TooManyError{many.Max}
 	case errors.Is(err, apkg.ErrBroken):
-		return fmt.Errorf("%w: %w", ErrUnreadable, err)
+		return &UnreadableError{err}
 	}
 	return err
 }

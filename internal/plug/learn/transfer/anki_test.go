@@ -58,15 +58,15 @@ func TestNamesInAnki(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	for got, want := range map[string]string{
-		(Bad{3, "x y", "why"}).String():          `3: "x y": why`,
-		(Bad{0, "", "why"}).String():             "0: why",
-		(&TooManyError{7}).Error():               "the file has more than 7 items; split it",
-		shorten("a\nb  c"):                       "a b c",
-		shorten("汉" + string(make([]byte, 100))): "汉",
-		clean("a\x00b\xff"):                      "ab\ufffd",
-		unixLines("a\r\nb\rc"):                   "a\nb\nc",
-		cut("汉字", 4):                             "汉",
-		cleanDeck(" A :: ::  B\n c:: "):          "A::B c",
+		(Bad{Row: 3, What: "x y", Why: "why"}).String(): `3: "x y": why`,
+		(Bad{Why: "why"}).String():                      "0: why",
+		(&TooManyError{7}).Error():                      "the file has more than 7 items; split it",
+		shorten("a\nb  c"):                              "a b c",
+		shorten("汉" + string(make([]byte, 100))):        "汉",
+		clean("a\x00b\xff"):                             "ab\ufffd",
+		unixLines("a\r\nb\rc"):                          "a\nb\nc",
+		cut("汉字", 4):                                    "汉",
+		cleanDeck(" A :: ::  B\n c:: "):                 "A::B c",
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)

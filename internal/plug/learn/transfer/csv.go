@@ -199,11 +199,11 @@ func (t *table) next(in *intake) (row int, cells []string, err error) {
 		var broken *csv.ParseError
 		switch {
 		case errors.As(err, &broken):
-			why := `a quote stands in the middle of a cell; write it twice, with quotes around the cell`
+			why := sayQuoteInside
 			if errors.Is(broken.Err, csv.ErrQuote) {
-				why = `a quote opens the cell and is not closed before the next separator; write quotes within cells twice`
+				why = sayQuoteOpen
 			}
-			in.reject(t.lines+broken.StartLine, strings.Join(cells, " "), why)
+			in.reject(t.lines+broken.StartLine, strings.Join(cells, " "), why.Wrong())
 			continue
 		case err != nil:
 			return 0, nil, err
@@ -225,11 +225,11 @@ func (t *table) findHeader(in *intake) error {
 		t.header = h
 		return nil
 	case h.question() >= 0:
-		return unreadable("it has a column for questions but none for answers; call one \"answer\"")
+		return unreadable(sayNoAnswers)
 	case h.answer() >= 0:
-		return unreadable("it has a column for answers but none for questions; call one \"question\"")
+		return unreadable(sayNoAsking)
 	case len(cells) != 2:
-		return unreadable("it has %d columns and no row with their names; begin it with a row such as question,answer,deck,tags", len(cells))
+		return unreadable(sayNoHeader, len(cells))
 	}
 	t.header, t.first, t.row = header{"question", "answer"}, cells, row
 	return nil
@@ -279,10 +279,10 @@ func (t *table) item(in *intake, row int, cells []string) Item {
 		Tags: splitTags(get("tags")), InPlan: !isNo(get("in_plan")), Suspended: isYes(get("suspended"))}
 	var ok bool
 	if it.Created, ok = parseTime(get("created_at"), in.o.Zone); !ok {
-		in.reject(row, get("created_at"), "created_at is no time such as 2026-11-21T07:35:00Z; only the time was left out")
+		in.reject(row, get("created_at"), sayTimeLeft.Wrong("created_at"))
 	}
 	if it.Updated, ok = parseTime(get("updated_at"), in.o.Zone); !ok {
-		in.reject(row, get("updated_at"), "updated_at is no time such as 2026-11-21T07:35:00Z; only the time was left out")
+		in.reject(row, get("updated_at"), sayTimeLeft.Wrong("updated_at"))
 	}
 	return it
 }

@@ -8,6 +8,8 @@ import (
 	"path"
 	"strings"
 	"unicode/utf8"
+
+	"patchbay/internal/talk"
 )
 
 var byteOrderMark = []byte("\ufeff")
@@ -99,7 +101,7 @@ func checkText(ctx context.Context, r io.ReaderAt, size int64) error {
 			whole = part[:lastBorder(part)]
 		}
 		if !utf8.Valid(whole) {
-			return unreadable("%s", encodingOf(r, size, at-int64(len(part))))
+			return unreadable(encodingOf(r, size, at-int64(len(part))), saySaveAsUTF8)
 		}
 		kept = copy(buf, part[len(whole):])
 	}
@@ -119,14 +121,14 @@ func lastBorder(b []byte) int {
 	return len(b)
 }
 
-const advice = `save it as UTF-8; Excel calls that "CSV UTF-8"`
-
-func encodingOf(r io.ReaderAt, size, at int64) string {
+// encodingOf says what the encoding of a file seems to be, with a place for what to do
+// about it.
+func encodingOf(r io.ReaderAt, size, at int64) talk.Say {
 	sample := make([]byte, min(size, 64<<10))
 	n, _ := r.ReadAt(sample, 0)
 	sample = sample[:n]
 	if bytes.HasPrefix(sample, []byte("\xff\xfe")) || bytes.HasPrefix(sample, []byte("\xfe\xff")) {
-		return "its encoding is UTF-16; " + advice
+		return sayUTF16
 	}
 	// The bytes that are none of UTF-8 may be far into the file.
 	if utf8.Valid(sample[:lastBorder(sample)]) {
@@ -137,9 +139,9 @@ func encodingOf(r io.ReaderAt, size, at int64) string {
 		}
 	}
 	if likeGB18030(sample) {
-		return "its encoding seems to be GB18030 (GBK, as Chinese Excel writes it); " + advice
+		return sayGB18030
 	}
-	return "its encoding is not UTF-8; " + advice
+	return sayNoUTF8
 }
 
 // likeGB18030 tells whether all bytes beyond ASCII form characters of two or four

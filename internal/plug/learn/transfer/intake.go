@@ -25,12 +25,12 @@ type intake struct {
 }
 
 // reject notes something that is left out.
-func (in *intake) reject(row int, what, why string) {
+func (in *intake) reject(row int, what string, why error) {
 	switch {
 	case len(in.bad) < MaxBad-1:
-		in.bad = append(in.bad, Bad{row, shorten(what), why})
+		in.bad = append(in.bad, newBad(row, shorten(what), why))
 	case len(in.bad) == MaxBad-1:
-		in.bad = append(in.bad, Bad{row, "", "there is more that cannot be read; this list ends here"})
+		in.bad = append(in.bad, newBad(row, "", sayMore.Wrong()))
 	}
 }
 
@@ -44,12 +44,12 @@ func (in *intake) item(row int, it Item) error {
 		it.Question, it.Answer = strings.TrimSpace(unixLines(it.Question)), strings.TrimSpace(unixLines(it.Answer))
 	}
 	onlySittings := in.format == Rows && it.Question == "" && it.ID != "" && len(it.Sittings) > 0
-	if why := unfit(it); why != "" && !onlySittings {
+	if why := unfit(it); why != nil && !onlySittings {
 		in.reject(row, it.Question, why)
 		return nil
 	}
 	if it.Tags = cleanTags(it.Tags); len(it.Tags) > MaxTags {
-		in.reject(row, it.Question, "it has more than 100 tags")
+		in.reject(row, it.Question, sayManyTags.Wrong(MaxTags))
 		return nil
 	}
 	if it.Deck = cleanDeck(it.Deck); it.Deck == "" {
@@ -73,20 +73,20 @@ func (in *intake) item(row int, it Item) error {
 	return in.each(it)
 }
 
-func unfit(it Item) string {
+func unfit(it Item) error {
 	switch {
 	case strings.TrimSpace(it.Question) == "" && strings.TrimSpace(it.Answer) == "":
-		return "question and answer are empty"
+		return sayEmpty.Wrong()
 	case strings.TrimSpace(it.Question) == "":
-		return "the question is empty"
+		return sayNoQuestion.Wrong()
 	case strings.TrimSpace(it.Answer) == "":
-		return "the answer is empty"
+		return sayNoAnswer.Wrong()
 	case len(it.Question) > MaxText:
-		return "the question is longer than 1 MiB"
+		return sayLongAsking.Wrong()
 	case len(it.Answer) > MaxText:
-		return "the answer is longer than 1 MiB"
+		return sayLongAnswer.Wrong()
 	}
-	return ""
+	return nil
 }
 
 // clean drops what no database takes: NUL, and bytes that are no UTF-8.

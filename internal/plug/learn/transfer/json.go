@@ -96,7 +96,7 @@ func (in *intake) readJSON(r io.ReaderAt, size int64) error {
 				return err
 			}
 			if version > jsonVersion {
-				return unreadable("a later version of this program wrote it; update this one")
+				return unreadable(sayNewer)
 			}
 		case "decks":
 			return s.listed(in.jsonDeck)
@@ -109,7 +109,7 @@ func (in *intake) readJSON(r io.ReaderAt, size int64) error {
 		return nil
 	})
 	if err == nil && !points {
-		return unreadable(`it has no "points"; items are {"points": [{"question": "…", "answer": "…"}]}, or that array alone`)
+		return unreadable(sayNoPoints)
 	}
 	return err
 }
@@ -117,7 +117,7 @@ func (in *intake) readJSON(r io.ReaderAt, size int64) error {
 func (in *intake) jsonDeck(row int, raw []byte) error {
 	var d Deck
 	if err := json.Unmarshal(raw, &d); err != nil {
-		in.reject(row, string(raw), "the deck "+jsonFault(err))
+		in.reject(row, string(raw), sayDeckFault.Wrong(jsonFault(err)))
 		return nil
 	}
 	if d.Name = cleanDeck(d.Name); d.Name == "" || in.o.Decks == nil {
@@ -133,7 +133,7 @@ func (in *intake) jsonPoint(row int, raw []byte) error {
 		return nil
 	}
 	if p.Question == nil || p.Answer == nil {
-		in.reject(row, string(raw), `it needs "question" and "answer"`)
+		in.reject(row, string(raw), sayNeeds.Wrong())
 		return nil
 	}
 	return in.item(row, p.item())
@@ -159,15 +159,15 @@ func (p *jsonPoint) item() Item {
 }
 
 // jsonFault says what is wrong with a record, in words without Go in them.
-func jsonFault(err error) string {
+func jsonFault(err error) error {
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) {
 		if kind.Field == "" {
-			return "should be an object such as {\"question\": \"…\", \"answer\": \"…\"} and is a " + kind.Value
+			return sayShould.Wrong(kindOf(kind.Value))
 		}
-		return "the field " + kind.Field + " cannot be a " + kind.Value
+		return sayFieldKind.Wrong(kind.Field, kindOf(kind.Value))
 	}
-	return strings.TrimPrefix(err.Error(), "json: ")
+	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 }
 
 // jsonStream reads a large document one element at a time.
@@ -190,11 +190,11 @@ func (s *jsonStream) fault(err error) error {
 	var kind *json.UnmarshalTypeError
 	switch {
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		return unreadable("it ends in the middle; was it copied whole?")
+		return unreadable(sayCutOff)
 	case errors.As(err, &syntax):
-		return unreadable("it is no valid JSON at byte %d: %s", s.dec.InputOffset(), syntax.Error())
+		return unreadable(saySyntax, s.dec.InputOffset(), syntax)
 	case errors.As(err, &kind):
-		return unreadable("at byte %d there is a %s in a place where it cannot be", s.dec.InputOffset(), kind.Value)
+		return unreadable(sayMisplaced, s.dec.InputOffset(), kindOf(kind.Value))
 	}
 	return err
 }
@@ -210,7 +210,7 @@ func (s *jsonStream) open() (array bool, err error) {
 	case token == json.Delim('{'):
 		return false, nil
 	}
-	return false, unreadable("it is neither a JSON object nor an array")
+	return false, unreadable(sayNoJSON)
 }
 
 // object calls f for each key of an object that is open; f reads the value.
@@ -256,7 +256,7 @@ func (s *jsonStream) listed(f func(row int, raw []byte) error) error {
 	case token == nil:
 		return nil
 	case token != json.Delim('['):
-		return unreadable("at byte %d an array should begin", s.dec.InputOffset())
+		return unreadable(sayNoArray, s.dec.InputOffset())
 	}
 	return s.array(f)
 }

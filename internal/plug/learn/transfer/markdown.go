@@ -39,7 +39,7 @@ func (in *intake) readMarkdown(r io.ReaderAt, size int64) error {
 		return err
 	}
 	if m.items == 0 && m.stray > 0 && len(in.bad) == 0 {
-		in.reject(m.stray, "", `there is text but no question; write "## question" above each answer, or "Q: …" and "A: …", or "question :: answer"`)
+		in.reject(m.stray, "", sayStray.Wrong())
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func (t *rowTime) UnmarshalJSON(b []byte) error {
 	}
 	var ok bool
 	if t.Time, ok = parseTime(*s, time.UTC); !ok {
-		return &json.UnmarshalTypeError{Value: "text that is no time"}
+		return &json.UnmarshalTypeError{Value: noTime}
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func (in *rowsIntake) walk(s *jsonStream, f func(row int, raw []byte) error) err
 		return s.listed(f)
 	})
 	if err == nil && !known {
-		return unreadable(`it has neither "knowledge_points" nor "review_schedules"`)
+		return unreadable(sayTables)
 	}
 	return err
 }
@@ -134,7 +134,7 @@ func (in *rowsIntake) collect(row int, raw []byte) error {
 		return &TooManyError{in.o.MaxItems}
 	}
 	sitting, why := p.sitting()
-	if why != "" {
+	if why != nil {
 		in.reject(row, string(raw), why)
 		return nil
 	}
@@ -165,14 +165,14 @@ func (in *rowsIntake) point(row int, raw []byte) error {
 		p = *p.Point
 	}
 	if p.Question == nil || p.Answer == nil || p.ID == "" {
-		in.reject(row, string(raw), "it is no row of knowledge_points: id, question and answer are needed")
+		in.reject(row, string(raw), sayNoPoint.Wrong())
 		return nil
 	}
 	sittings := in.sittings[p.ID]
 	delete(in.sittings, p.ID)
 	for i := range p.Schedules {
 		sitting, why := p.Schedules[i].sitting()
-		if why != "" {
+		if why != nil {
 			in.reject(row, *p.Question, why)
 			continue
 		}
@@ -186,14 +186,14 @@ func (p *rowPoint) item() Item {
 		InPlan: p.InPlan == nil || *p.InPlan}
 }
 
-func (p *rowPoint) sitting() (s store.Sitting, why string) {
+func (p *rowPoint) sitting() (s store.Sitting, why error) {
 	date, _, _ := strings.Cut(p.Date, "T")
 	day, err := store.ParseDay(date)
 	switch {
 	case err != nil:
-		return s, "review_date: " + err.Error()
+		return s, sayReviewDate.Wrong(date)
 	case p.Number < 0 || p.Number > 10_000:
-		return s, "review_number is impossible"
+		return s, sayImpossible.Wrong()
 	}
 	s = store.Sitting{ID: p.ID, Day: day, Number: p.Number, Created: p.Created.Time}
 	if p.Recall != nil {
@@ -204,7 +204,7 @@ func (p *rowPoint) sitting() (s store.Sitting, why string) {
 			s.Completed = day.Time()
 		}
 	}
-	return s, ""
+	return s, nil
 }
 
 // join gives an item its sittings, and a history of those that were completed.
@@ -240,7 +240,7 @@ func (in *rowsIntake) readCSVRows(r io.ReaderAt, size int64) error {
 		return err
 	}
 	if t.header.of("id") < 0 {
-		return unreadable("it has no column id, so it is no table of knowledge_points or review_schedules; choose CSV")
+		return unreadable(sayColumnID)
 	}
 	schedules := t.header.of("knowledge_point_id") >= 0
 	for {
@@ -253,26 +253,26 @@ func (in *rowsIntake) readCSVRows(r io.ReaderAt, size int64) error {
 		}
 		p, why := t.rowPoint(cells)
 		switch {
-		case why == "" && schedules:
+		case why == nil && schedules:
 			var s store.Sitting
-			if s, why = p.sitting(); why == "" {
+			if s, why = p.sitting(); why == nil {
 				in.sittings[p.PointID] = append(in.sittings[p.PointID], s)
 			}
 			if len(in.sittings) > in.o.MaxItems {
 				return &TooManyError{in.o.MaxItems}
 			}
-		case why == "":
+		case why == nil:
 			if err := in.item(row, p.item()); err != nil {
 				return err
 			}
 		}
-		if why != "" {
+		if why != nil {
 			in.reject(row, strings.Join(cells[:min(len(cells), 4)], ","), why)
 		}
 	}
 }
 
-func (t *table) rowPoint(cells []string) (p rowPoint, why string) {
+func (t *table) rowPoint(cells []string) (p rowPoint, why error) {
 	get := func(name string) string { return t.header.cell(cells, name) }
 	question, answer, recall, inPlan := get("question"), get("answer"), get("recall_text"), !isNo(get("in_plan"))
 	p = rowPoint{ID: get("id"), Question: &question, Answer: &answer, InPlan: &inPlan, PointID: get("knowledge_point_id"), Date: get("review_date"),
@@ -280,17 +280,17 @@ func (t *table) rowPoint(cells []string) (p rowPoint, why string) {
 	if number := get("review_number"); number != "" {
 		var err error
 		if p.Number, err = strconv.Atoi(number); err != nil {
-			return p, "review_number is no number"
+			return p, sayNumber.Wrong()
 		}
 	}
 	for name, into := range map[string]*time.Time{"created_at": &p.Created.Time, "updated_at": &p.Updated.Time, "completed_at": &p.CompletedAt.Time} {
 		var ok bool
 		if *into, ok = parseTime(get(name), time.UTC); !ok {
-			return p, name + " is no time"
+			return p, sayNoTime.Wrong(name)
 		}
 	}
 	if t.header.of("knowledge_point_id") >= 0 && p.PointID == "" {
-		return p, "knowledge_point_id is empty"
+		return p, sayNoPointID.Wrong()
 	}
-	return p, ""
+	return p, nil
 }

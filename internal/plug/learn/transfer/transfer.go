@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"patchbay/internal/store"
+	"patchbay/internal/talk"
 )
 
 // The formats. Rows can only be read.
@@ -91,7 +92,23 @@ type Deck struct {
 type Bad struct {
 	Row  int    `json:"row"`  // the line, or the number of the record, from 1; 0: none
 	What string `json:"what"` // its beginning
-	Why  string `json:"why"`  // and what to do about it
+	// Why it was, in English unless somebody chose, and what to do about it.
+	Why string `json:"why"`
+	// Wrong is Why in the languages that there are; nil in what was sent.
+	Wrong error `json:"-"`
+}
+
+// newBad is something that is left out for a reason.
+func newBad(row int, what string, why error) Bad {
+	return Bad{Row: row, What: what, Why: why.Error(), Wrong: why}
+}
+
+// In is why something was left out, in a language.
+func (b Bad) In(l talk.Lang) string {
+	if b.Wrong == nil {
+		return b.Why
+	}
+	return talk.Told(b.Wrong, l)
 }
 
 func (b Bad) String() string {
@@ -132,32 +149,43 @@ type WriteOptions struct {
 	Decks []Deck
 }
 
-// ErrUnreadable is wrapped by errors that are about the file and no fault of ours;
-// their text is for whoever chose it.
-var ErrUnreadable = errors.New("the file cannot be read")
+// ErrUnreadable is what an [*UnreadableError] is.
+var ErrUnreadable = sayUnreadable.Wrong()
+
+// UnreadableError is an error that is about the file and no fault of ours, in words for
+// whoever chose it.
+type UnreadableError struct{ Why error }
+
+// Error implements error.
+func (e *UnreadableError) Error() string { return e.In(talk.English) }
+
+// In is the error in a language.
+func (e *UnreadableError) In(l talk.Lang) string { return sayWhy.In(l, ErrUnreadable, e.Why) }
+
+// Unwrap gives [ErrUnreadable] and the reason.
+func (e *UnreadableError) Unwrap() []error { return []error{ErrUnreadable, e.Why} }
 
 // ErrFormat is for formats that are not known or only read.
-var ErrFormat = errors.New("no such format")
+var ErrFormat = sayFormat.Wrong()
 
 // TooManyError says that a file has more items than are taken. All up to the limit
 // have been handed over.
 type TooManyError struct{ Max int }
 
-func (e *TooManyError) Error() string {
-	return fmt.Sprintf("the file has more than %d items; split it", e.Max)
-}
+func (e *TooManyError) Error() string { return e.In(talk.English) }
 
-// unreadable makes an error that wraps ErrUnreadable.
-func unreadable(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{ErrUnreadable}, args...)...)
-}
+// In is the error in a language.
+func (e *TooManyError) In(l talk.Lang) string { return sayTooMany.In(l, e.Max) }
+
+// unreadable makes an [*UnreadableError].
+func unreadable(s talk.Say, args ...any) error { return &UnreadableError{s.Wrong(args...)} }
 
 // Read calls each for every item of a file, in the file's order, and tells what it
 // left out. An empty format is found by the contents. An error ends the reading;
 // what was handed over before counts. Errors of each come back as they are.
 func Read(ctx context.Context, format string, r io.ReaderAt, size int64, o ReadOptions, each func(Item) error) ([]Bad, error) {
 	if size > MaxSize {
-		return nil, unreadable("it is larger than %d MiB", MaxSize>>20)
+		return nil, unreadable(sayLarge, MaxSize>>20)
 	}
 	if format == "" {
 		head := make([]byte, min(size, 64<<10))
@@ -169,7 +197,7 @@ func Read(ctx context.Context, format string, r io.ReaderAt, size int64, o ReadO
 			if err := checkText(ctx, r, size); err != nil {
 				return nil, err
 			}
-			return nil, unreadable("it is no format that is known here")
+			return nil, unreadable(sayUnknown)
 		}
 	}
 	in := &intake{ctx: ctx, o: o, each: each, format: format}
@@ -186,7 +214,7 @@ func (in *intake) read(format string, r io.ReaderAt, size int64) error {
 	}
 	read := map[string]func(io.ReaderAt, int64) error{JSON: in.readJSON, Rows: in.readRows, CSV: in.readCSV, Markdown: in.readMarkdown}[format]
 	if read == nil {
-		return fmt.Errorf("%w: %q", ErrFormat, format)
+		return sayQuoted.Wrong(ErrFormat, format)
 	}
 	if err := checkText(in.ctx, r, size); err != nil {
 		return err
@@ -217,5 +245,5 @@ func NewWriter(format string, w io.Writer, o WriteOptions) (Writer, error) {
 	case Anki:
 		return newAnkiWriter(w, o)
 	}
-	return nil, fmt.Errorf("%w: %q", ErrFormat, format)
+	return nil, sayQuoted.Wrong(ErrFormat, format)
 }

@@ -2,8 +2,6 @@ package bot
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"regexp"
 	"strings"
 	"time"
@@ -11,6 +9,7 @@ import (
 	"patchbay/internal/board"
 	"patchbay/internal/plug/openclaw/client"
 	"patchbay/internal/plug/openclaw/wire"
+	"patchbay/internal/talk"
 )
 
 // What holds where the settings are silent.
@@ -58,25 +57,39 @@ var (
 	thinkingForm = regexp.MustCompile(`^[a-z]{1,16}$`)
 )
 
+// What is wrong with settings.
+var (
+	sayNoURL    = talk.Say{Zh: "url 没有填写：请填写网关的地址，例如 ws://127.0.0.1:18789", En: "url is missing: give the address of the gateway, for example ws://127.0.0.1:18789"}
+	sayToken    = talk.Say{Zh: "token 的首尾有空格或换行；请重新复制", En: "token has a space or a line break at an end; copy it again"}
+	sayAgent    = talk.Say{Zh: "agent 是 %q；智能体的 id 只有字母、数字、- 和 _", En: "agent is %q; an agent's id has letters, digits, - and _"}
+	sayPrefix   = talk.Say{Zh: "session_prefix 是 %q；请使用小写字母、数字、- 和 _", En: "session_prefix is %q; use small letters, digits, - and _"}
+	sayThinking = talk.Say{Zh: "thinking 是 %q；请选择 off、low、medium 或 high，或者不填", En: "thinking is %q; choose off, low, medium or high, or leave it out"}
+	sayDeadline = talk.Say{Zh: `deadline 是 %s；请写成 "2m" 这样，从 %s 到 %s`, En: `deadline is %s; choose something like "2m", %s to %s`}
+	sayIdentity = talk.Say{
+		Zh: "device_identity 不是在这里生成的；不要填写，就会生成新的",
+		En: "device_identity is not what was made here; leave it out, and a new one is made",
+	}
+)
+
 // Validate finds what is wrong with the settings and says what to do about it.
 func (s *Settings) Validate() error {
 	if strings.TrimSpace(s.URL) == "" {
-		return errors.New("url is missing: give the address of the gateway, for example ws://127.0.0.1:18789")
+		return sayNoURL.Wrong()
 	}
 	if _, err := client.ParseURL(s.URL); err != nil {
 		return err
 	}
 	switch d := time.Duration(s.Deadline); {
 	case strings.TrimSpace(s.Token) != s.Token:
-		return errors.New("token has a space or a line break at an end; copy it again")
+		return sayToken.Wrong()
 	case s.Agent != "" && !agentForm.MatchString(s.Agent):
-		return fmt.Errorf("agent is %q; an agent's id has letters, digits, - and _", s.Agent)
+		return sayAgent.Wrong(s.Agent)
 	case s.SessionPrefix != "" && !prefixForm.MatchString(s.SessionPrefix):
-		return fmt.Errorf("session_prefix is %q; use small letters, digits, - and _", s.SessionPrefix)
+		return sayPrefix.Wrong(s.SessionPrefix)
 	case s.Thinking != "" && !thinkingForm.MatchString(s.Thinking):
-		return fmt.Errorf("thinking is %q; choose off, low, medium or high, or leave it out", s.Thinking)
+		return sayThinking.Wrong(s.Thinking)
 	case d != 0 && d < leastDeadline || d > maxDeadline:
-		return fmt.Errorf(`deadline is %s; choose something like "2m", %s to %s`, d, leastDeadline, maxDeadline)
+		return sayDeadline.Wrong(d, leastDeadline, maxDeadline)
 	}
 	_, err := readDevice(s.DeviceIdentity)
 	return err
@@ -110,7 +123,7 @@ func readDevice(text string) (device, error) {
 	}
 	if json.Unmarshal([]byte(text), &d) != nil || d.Identity == nil || d.Identity.ID() == "" {
 		// Not shown: it is a secret.
-		return device{}, errors.New("device_identity is not what was made here; leave it out, and a new one is made")
+		return device{}, sayIdentity.Wrong()
 	}
 	return d, nil
 }

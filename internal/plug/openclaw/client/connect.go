@@ -17,6 +17,7 @@ import (
 	"github.com/coder/websocket"
 
 	"patchbay/internal/plug/openclaw/wire"
+	"patchbay/internal/talk"
 )
 
 const (
@@ -32,6 +33,20 @@ const (
 	connectID = "connect"
 )
 
+// What is wrong with the address of a gateway.
+var (
+	sayNoAddress = talk.Say{
+		Zh: "url 不是网关的地址；它要像 wss://gateway.example.com 或 ws://127.0.0.1:18789 这样",
+		En: "url is no address of a gateway; it looks like wss://gateway.example.com or ws://127.0.0.1:18789",
+	}
+	sayScheme   = talk.Say{Zh: "url 要以 wss:// 开头；附近的网关也可以用 ws://", En: "url begins with wss://, or with ws:// for a gateway nearby"}
+	sayUserInfo = talk.Say{Zh: "url 里有用户名或密码；网关的令牌另有设置", En: "url holds a user name or password; the gateway's token is a setting of its own"}
+	sayReadable = talk.Say{
+		Zh: "url 是 ws://，去往 %s 的路上谁都能读到内容；请使用 wss://",
+		En: "url is ws://, which everybody on the way to %s can read; use wss://",
+	}
+)
+
 // ParseURL checks the address of a gateway and returns it as [Options] need it.
 // ws:// is only good where nobody else listens: on this machine and in private
 // networks.
@@ -39,7 +54,7 @@ func ParseURL(raw string) (string, error) {
 	u, err := url.Parse(strings.TrimSpace(raw))
 	if err != nil || u.Host == "" || u.Opaque != "" {
 		// Not shown: what cannot be parsed may hold a token.
-		return "", errors.New("url is no address of a gateway; it looks like wss://gateway.example.com or ws://127.0.0.1:18789")
+		return "", sayNoAddress.Wrong()
 	}
 	switch u.Scheme {
 	case "https":
@@ -48,13 +63,13 @@ func ParseURL(raw string) (string, error) {
 		u.Scheme = "ws"
 	case "ws", "wss":
 	default:
-		return "", errors.New("url begins with wss://, or with ws:// for a gateway nearby")
+		return "", sayScheme.Wrong()
 	}
 	if u.User != nil {
-		return "", errors.New("url holds a user name or password; the gateway's token is a setting of its own")
+		return "", sayUserInfo.Wrong()
 	}
 	if u.Scheme == "ws" && !nearby(u.Hostname()) {
-		return "", fmt.Errorf("url is ws://, which everybody on the way to %s can read; use wss://", u.Hostname())
+		return "", sayReadable.Wrong(u.Hostname())
 	}
 	u.Fragment, u.RawFragment = "", ""
 	return u.String(), nil

@@ -56,58 +56,88 @@ func (c *conn) admit(ctx context.Context, p *wire.Connect, nonce string) *wire.E
 	return nil
 }
 
+// pairTries is how often a device is looked at whose pairing is decided about by others
+// in that very moment, as by another connection of its own.
+const pairTries = 5
+
 // pair sees to it that a device is paired with the person whose key it shows, or asks
 // that person.
 func (c *conn) pair(ctx context.Context, p *wire.Connect, l *login) *wire.Error {
+	var err error
+	for range pairTries {
+		var e *wire.Error
+		if e, err = c.pairNow(ctx, p, l); err == nil {
+			return e
+		}
+	}
+	return c.trouble(err)
+}
+
+// pairNow does that once. The error is [store.ErrAgreed] or [store.ErrNotFound] if
+// somebody has decided meanwhile.
+func (c *conn) pairNow(ctx context.Context, p *wire.Connect, l *login) (*wire.Error, error) {
 	g := c.g
 	peer, err := g.Store.Peers.ByID(ctx, p.Device.ID)
 	known := err == nil
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return c.trouble(err)
+		return c.trouble(err), nil
 	}
 	if known && peer.Owner != l.person.ID {
-		return occupied
+		return occupied, nil
 	}
-	why := ""
-	switch {
-	case !known:
-		why = wire.PairNew
-	case !slices.Contains(peer.Roles, p.Role):
-		why = wire.PairRole
-	case p.Role == wire.RoleOperator && !account.Covers(peer.Scopes, c.scopes):
-		why = wire.PairScopes
-	case changed(peer.Platform, c.client.Platform) || changed(peer.Family, c.client.DeviceFamily):
-		why = wire.PairMetadata
-	default:
-		l.peer = peer
-		return nil
+	why := wire.PairNew
+	if known {
+		if why = c.lacks(peer, p.Role); why == "" {
+			l.peer = peer
+			return nil, nil
+		}
 	}
-	r, made, err := g.Store.Peers.Request(ctx, store.PeerRequest{
+	// Who is let in between these two steps must not ask again: that request would wait
+	// beside a device that is paired.
+	r, made, err := g.Store.Peers.RequestUnless(ctx, store.PeerRequest{
 		ID: uuid.NewString(), Kind: store.RequestDevice, Peer: p.Device.ID, Owner: l.person.ID, Address: c.address.String(), Ask: c.asks(p), Refreshed: time.Now(),
-	})
+	}, func(peer store.Peer) bool { return c.lacks(peer, p.Role) == "" })
 	switch {
+	case errors.Is(err, store.ErrAgreed):
+		return nil, err
 	case errors.Is(err, store.ErrOccupied):
-		return occupied
+		return occupied, nil
 	case err != nil:
-		return c.trouble(err)
+		return c.trouble(err), nil
 	}
 	if c.local && g.AutoApproveLocal && l.key.ID != "" {
 		l.peer, _, err = g.Store.Peers.Approve(ctx, store.PeerDecision{ID: r.ID, Owner: r.Owner, Via: store.ViaSilent, At: time.Now()})
 		switch {
+		case errors.Is(err, store.ErrNotFound):
+			return nil, err
 		case errors.Is(err, store.ErrFull):
-			return tooMany
+			return tooMany, nil
 		case err != nil:
-			return c.trouble(err)
+			return c.trouble(err), nil
 		}
 		g.metrics.pairings.WithLabelValues(store.RequestDevice, "silent").Inc()
 		g.resolved(r, wire.DecisionApproved)
-		return nil
+		return nil, nil
 	}
 	if made {
 		g.metrics.pairings.WithLabelValues(store.RequestDevice, "requested").Inc()
 		g.tell(told{Owner: r.Owner, Scope: wire.ScopePairing, Event: wire.EventDeviceRequested, Payload: encoded(deviceRequest(r, known))})
 	}
-	return wire.PairingRequired(why, r.ID, p.Device.ID, p.Role, true)
+	return wire.PairingRequired(why, r.ID, p.Device.ID, p.Role, true), nil
+}
+
+// lacks says why what was approved of a peer is not enough for a connection; empty: it
+// is.
+func (c *conn) lacks(peer store.Peer, role string) string {
+	switch {
+	case !slices.Contains(peer.Roles, role):
+		return wire.PairRole
+	case role == wire.RoleOperator && !account.Covers(peer.Scopes, c.scopes):
+		return wire.PairScopes
+	case changed(peer.Platform, c.client.Platform) || changed(peer.Family, c.client.DeviceFamily):
+		return wire.PairMetadata
+	}
+	return ""
 }
 
 var (

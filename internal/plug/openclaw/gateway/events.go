@@ -116,7 +116,7 @@ func (g *Gateway) keepFresh() {
 	tick := time.NewTicker(g.Timings.Fresh)
 	defer tick.Stop()
 	known := int64(-1)
-	var rest time.Time
+	var rest, keys time.Time
 	for {
 		select {
 		case <-g.ctx.Done():
@@ -126,14 +126,32 @@ func (g *Gateway) keepFresh() {
 		version, err := g.Store.PeersVersion(g.ctx)
 		if began := time.Now(); err == nil && version != known && began.After(rest) {
 			if err = g.Refresh(g.ctx); err == nil {
-				known = version
+				known, keys = version, time.Now().Add(keyLife)
 			}
 			// Thousands that come at the same time change something all the time, and
 			// reading all of them must not be all that is done.
 			rest = time.Now().Add(20 * time.Since(began))
 		}
+		if !keys.IsZero() && time.Now().After(keys) {
+			keys = time.Time{}
+			g.turnOut()
+		}
 		if err != nil && g.ctx.Err() == nil {
 			g.Logger.Warn("openclaw: whether devices have changed could not be found out", "error", err)
+		}
+	}
+}
+
+// keyLife is after how long nobody believes any more that a key is good without looking
+// again, see [account.Recent].
+const keyLife = 1500 * time.Millisecond
+
+// turnOut ends the connections of operators that have nothing but a key which is good no
+// more, as those of somebody who was removed. Who has a device goes with that.
+func (g *Gateway) turnOut() {
+	for _, c := range g.everybody() {
+		if c.device == "" && !c.stillGood(g.ctx) {
+			c.bye(authChanged)
 		}
 	}
 }

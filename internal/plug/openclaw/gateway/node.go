@@ -75,14 +75,15 @@ func newNode(c *conn, p *wire.Connect, peer store.Peer) *node {
 func (n *node) declare(ctx context.Context) error {
 	peers := n.g.Store.Peers
 	withdrawn, err := peers.SetSurface(ctx, n.id, n.surface.Caps, n.surface.Declared)
-	switch {
-	case errors.Is(err, store.ErrWider):
-		if err := n.ask(ctx); err != nil {
-			return err
+	if errors.Is(err, store.ErrWider) {
+		if err = n.ask(ctx); errors.Is(err, store.ErrAgreed) { // an earlier connection's request was approved just now
+			withdrawn, err = peers.SetSurface(ctx, n.id, n.surface.Caps, n.surface.Declared)
 		}
-	case err != nil:
+	}
+	if err != nil {
 		return err
-	case withdrawn != "":
+	}
+	if withdrawn != "" {
 		n.g.decided(n.owner, wire.EventNodeResolved, wire.Decision{RequestID: withdrawn, NodeID: n.id, Decision: wire.DecisionRejected, TS: time.Now().UnixMilli()})
 	}
 	peer, err := peers.ByID(ctx, n.id)

@@ -1,15 +1,22 @@
 package gateway_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"patchbay/internal/account"
+	"patchbay/internal/board"
+	"patchbay/internal/board/boardtest"
 	"patchbay/internal/plug/openclaw/gateway"
 	"patchbay/internal/plug/openclaw/sim"
 	"patchbay/internal/plug/openclaw/wire"
+	"patchbay/internal/store"
+	"patchbay/internal/store/storetest"
 )
 
 // A node comes, is approved, is called, is renamed, and is removed.
@@ -123,6 +130,71 @@ func TestDevicePairing(t *testing.T) {
 	if e := boss.refused(wire.MethodDeviceRemove, m{"deviceId": n.ID()}); e.Message != "unknown deviceId" {
 		t.Error(e)
 	}
+}
+
+// Who is let in while it tries to connect, and is allowed what it can do while it tries
+// again, leaves nothing behind that waits to be decided.
+func TestApprovedWhileConnecting(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db store.Options) {
+		r := rigOn(t, boardtest.New(t, boardtest.Options{DB: db, Board: board.Options{Installation: "test"}}), func(o *gateway.Options) { o.AutoApproveLocal = false })
+		op := r.operator(r.token, wire.ScopePairing, wire.ScopeWrite, wire.ScopeAdmin)
+		// Whether somebody looks before a decision, and asks after it, is up to chance:
+		// with so many it has happened.
+		for range 12 {
+			me := wire.NewIdentity()
+			crowd := newCrowd(r, &me, 6)
+			asked := decoded[wire.DeviceRequest](t, op.await(wire.EventDeviceRequested, func(p json.RawMessage) bool { return decoded[wire.DeviceRequest](t, p).DeviceID == me.ID() }))
+			call[wire.ApprovedDevice](op, wire.MethodDeviceApprove, m{"requestId": asked.RequestID})
+			wants := decoded[wire.NodeRequest](t, op.await(wire.EventNodeRequested, func(p json.RawMessage) bool { return decoded[wire.NodeRequest](t, p).NodeID == me.ID() }))
+			call[wire.ApprovedNode](op, wire.MethodNodeApprove, m{"requestId": wants.RequestID})
+			crowd.end()
+			if l := call[wire.DevicePairs](op, wire.MethodDevicePairList, m{}); len(l.Pending) != 0 {
+				t.Fatalf("after it was let in, %+v waits", l.Pending)
+			}
+			if l := call[wire.NodePairs](op, wire.MethodNodePairList, m{}); len(l.Pending) != 0 {
+				t.Fatalf("after it was approved, %+v waits", l.Pending)
+			}
+			if row := describe(op, me.ID()); row.Approval != wire.Approved || !slices.Equal(row.Commands, []string{"kitchen.echo"}) {
+				t.Errorf("%+v", row)
+			}
+		}
+	})
+}
+
+// crowd is one node that connects many times at once, again and again.
+type crowd struct {
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+}
+
+func newCrowd(r *rig, me *wire.Identity, size int) *crowd {
+	ctx, stop := context.WithCancel(limited(r.t))
+	c := &crowd{stop: stop}
+	hello := wire.Connect{
+		MinProtocol: wire.Protocol, MaxProtocol: wire.Protocol, Role: wire.RoleNode, Commands: []string{"kitchen.echo"}, Auth: &wire.Auth{Token: r.token},
+		Client: wire.Client{ID: "node-host", Version: "1", Platform: "linux", DeviceFamily: "Linux", Mode: "node"},
+	}
+	for range size {
+		c.wg.Go(func() {
+			for ctx.Err() == nil {
+				client, err := sim.Dial(ctx, r.url, hello, me, nil)
+				if e, refused := errors.AsType[*wire.Error](err); refused && e.Detail() != wire.DetailPairing {
+					r.t.Errorf("it is refused with %v", e)
+				}
+				if err == nil {
+					client.Cut()
+				}
+			}
+		})
+	}
+	r.t.Cleanup(c.end)
+	return c
+}
+
+// end waits until nobody connects any more.
+func (c *crowd) end() {
+	c.stop()
+	c.wg.Wait()
 }
 
 // A member approves what their own node can do, if their program asks for the right.

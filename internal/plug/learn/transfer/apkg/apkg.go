@@ -12,9 +12,9 @@
 package apkg
 
 import (
-	"errors"
-	"fmt"
 	"time"
+
+	"patchbay/internal/talk"
 )
 
 // Limits of what is read. A package is small until it is unpacked.
@@ -46,14 +46,15 @@ const (
 )
 
 // ErrBroken is wrapped by errors about packages that are damaged or hostile.
-var ErrBroken = errors.New("this Anki package is damaged")
+var ErrBroken = sayBroken.Wrong()
 
 // TooManyError says that a package has more cards than the caller takes.
 type TooManyError struct{ Max int }
 
-func (e *TooManyError) Error() string {
-	return fmt.Sprintf("the package has more than %d cards", e.Max)
-}
+func (e *TooManyError) Error() string { return e.In(talk.English) }
+
+// In is the error in a language.
+func (e *TooManyError) In(l talk.Lang) string { return sayTooMany.In(l, e.Max) }
 
 // Phase is where a card stands in Anki.
 type Phase int
@@ -114,8 +115,9 @@ type Answered struct {
 
 // Bad is a card that was left out.
 type Bad struct {
-	Row       int // of the cards, from 1
-	What, Why string
+	Row  int // of the cards, from 1
+	What string
+	Why  error
 }
 
 // Options say how to read and write.

@@ -23,9 +23,9 @@ func unpack(ctx context.Context, r io.ReaderAt, size int64, temp string) (path s
 	archive, err := zip.NewReader(list, size)
 	switch {
 	case errors.Is(err, zip.ErrFormat):
-		return "", fmt.Errorf("%w: it is no ZIP archive, or its end is missing", ErrBroken)
+		return "", broken(sayNoZIP)
 	case err != nil:
-		return "", fmt.Errorf("%w: %w", ErrBroken, err)
+		return "", sayWhy.Wrong(ErrBroken, err)
 	}
 	list.left = -1
 	file, err := findCollection(archive)
@@ -34,14 +34,14 @@ func unpack(ctx context.Context, r io.ReaderAt, size int64, temp string) (path s
 	}
 	in, err := file.Open()
 	if err != nil {
-		return "", fmt.Errorf("%w: %s: %w", ErrBroken, file.Name, err)
+		return "", broken(sayInside, file.Name, err)
 	}
 	defer in.Close()
 	var data io.Reader = in
 	if strings.HasSuffix(file.Name, "b") {
 		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxDatabase), zstd.WithDecoderMaxWindow(128<<20))
 		if err != nil {
-			return "", fmt.Errorf("%w: %s: %w", ErrBroken, file.Name, err)
+			return "", broken(sayInside, file.Name, err)
 		}
 		defer z.Close()
 		data = z
@@ -63,9 +63,9 @@ func copyOut(ctx context.Context, data io.Reader, name, temp string, limit int64
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	case n > limit:
-		err = fmt.Errorf("%w: %s is larger than %d MiB", ErrBroken, name, limit>>20)
+		err = broken(sayLarge, name, limit>>20)
 	case err != nil:
-		err = fmt.Errorf("%w: %s: %w", ErrBroken, name, err)
+		err = broken(sayInside, name, err)
 	}
 	if err != nil {
 		_ = os.Remove(out.Name())
@@ -91,22 +91,22 @@ func findCollection(archive *zip.Reader) (*zip.File, error) {
 	found := make(map[string]*zip.File)
 	for _, f := range archive.File {
 		if strings.ContainsAny(f.Name, `\:`) || strings.HasPrefix(f.Name, "/") || strings.Contains(f.Name, "..") {
-			return nil, fmt.Errorf("%w: it wants to unpack to %q", ErrBroken, cut(f.Name, 100))
+			return nil, broken(sayElsewhere, cut(f.Name, 100))
 		}
 		if found[f.Name] != nil && strings.HasPrefix(f.Name, "collection.") {
-			return nil, fmt.Errorf("%w: it has two files %s", ErrBroken, f.Name)
+			return nil, broken(sayTwice, f.Name)
 		}
 		found[f.Name] = f
 	}
 	for _, name := range collections {
 		if f := found[name]; f != nil {
 			if f.UncompressedSize64 > maxDatabase {
-				return nil, fmt.Errorf("%w: %s is larger than %d MiB", ErrBroken, name, maxDatabase>>20)
+				return nil, broken(sayLarge, name, maxDatabase>>20)
 			}
 			return f, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: there is no collection in it; is it a file that Anki exported?", ErrBroken)
+	return nil, broken(sayNoCollection)
 }
 
 // metered is the archive while its list of contents is read into memory: reading
@@ -119,7 +119,7 @@ type metered struct {
 func (m *metered) ReadAt(p []byte, at int64) (int, error) {
 	if m.left >= 0 {
 		if m.left < len(p) {
-			return 0, fmt.Errorf("its list of contents is longer than %d MiB", maxContents>>20)
+			return 0, sayContents.Wrong(maxContents >> 20)
 		}
 		m.left -= len(p)
 	}

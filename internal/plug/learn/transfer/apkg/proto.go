@@ -2,10 +2,9 @@ package apkg
 
 import (
 	"encoding/binary"
-	"errors"
 )
 
-var errProto = errors.New("its protobuf cannot be read")
+var errProto = sayProto.Wrong()
 
 // protoField finds a field of a protobuf message; as the rules of the format
 // demand, the last one if there are several. A number comes as number, bytes as

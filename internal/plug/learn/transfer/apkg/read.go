@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"fmt"
 	"io"
 	"math"
 	"os"
@@ -88,10 +87,10 @@ func (c *collection) cards(ctx context.Context, o Options, each func(Card) error
 			return c.broken(ctx, err)
 		}
 		if c.work += len(row.fields); c.work > maxAllWork {
-			return fmt.Errorf("%w: its templates and notes would take hours to show", ErrBroken)
+			return broken(sayHours)
 		}
 		card, why := c.card(&row)
-		if why != "" {
+		if why != nil {
 			if o.Bad != nil {
 				o.Bad(Bad{Row: n, What: cut(Text(cut(row.fields, 200)), 60), Why: why})
 			}
@@ -116,17 +115,17 @@ func (c *collection) cards(ctx context.Context, o Options, each func(Card) error
 const progressEvery = 500
 
 // card makes a card of its row, or says why not.
-func (c *collection) card(row *cardRow) (card Card, why string) {
+func (c *collection) card(row *cardRow) (card Card, why error) {
 	t := c.types[row.noteType]
 	switch {
 	case row.guid == "" && row.fields == "":
-		return card, "its note is missing in the package"
+		return card, sayNoNote.Wrong()
 	case t == nil:
-		return card, "its note type is missing in the package"
+		return card, sayNoType.Wrong()
 	case row.order < 0 || row.order > math.MaxInt16:
-		return card, "its number is impossible"
+		return card, sayOrder.Wrong()
 	case len(row.fields) > maxFields:
-		return card, "its note is longer than 4 MiB; pictures belong into Anki's media, not into the text"
+		return card, sayLongNote.Wrong()
 	}
 	deck, due := row.deck, row.due
 	if row.home != 0 { // it is visiting a filtered deck
@@ -148,14 +147,14 @@ func (c *collection) card(row *cardRow) (card Card, why string) {
 	card.Question, card.Answer, err = t.card(strings.Split(row.fields, "\x1f"), card.Order, special, &c.work)
 	switch {
 	case err != nil:
-		return card, err.Error()
+		return card, err
 	case card.Question == "":
-		return card, "it has no words on its front"
+		return card, sayNoFront.Wrong()
 	case card.Answer == "":
-		return card, "it has no words on its back"
+		return card, sayNoBack.Wrong()
 	}
 	c.state(&card, row, due)
-	return card, ""
+	return card, nil
 }
 
 // firstMoment tells a due date of the learning queue, in seconds, from one in days.

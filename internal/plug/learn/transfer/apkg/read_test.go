@@ -6,10 +6,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"patchbay/internal/talk"
 )
 
 // The date from which packages of old and modern count: 2020-01-01 in China.
@@ -138,6 +141,8 @@ func TestModernSchema(t *testing.T) {
 	}
 }
 
+var han = regexp.MustCompile(`\p{Han}`)
+
 func TestBadCards(t *testing.T) {
 	huge := strings.Repeat("x", 600_000)
 	_, bad, err := read(t, old(t,
@@ -156,8 +161,8 @@ func TestBadCards(t *testing.T) {
 		t.Fatalf("bad are %v", bad)
 	}
 	for i, w := range want {
-		if !strings.Contains(bad[i].Why, w) || bad[i].Row != i+1 {
-			t.Errorf("%+v does not say %q", bad[i], w)
+		if !strings.Contains(bad[i].Why.Error(), w) || bad[i].Row != i+1 || !han.MatchString(talk.Told(bad[i].Why, talk.Chinese)) {
+			t.Errorf("%+v does not say %q, or not in Chinese", bad[i], w)
 		}
 	}
 }
@@ -222,8 +227,8 @@ func TestHostile(t *testing.T) {
 		"broken protobuf":      {modern(t, "UPDATE templates SET config = x'ffffffffffffffffffffff'"), "protobuf"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, _, err := read(t, c.b, Options{}); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("it says %v, want %q", err, c.says)
+			if _, _, err := read(t, c.b, Options{}); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), c.says) || !han.MatchString(talk.Told(err, talk.Chinese)) {
+				t.Errorf("it says %v, want %q, and in Chinese too", err, c.says)
 			}
 		})
 	}

@@ -1,12 +1,11 @@
 package apkg
 
 import (
-	"errors"
 	"strings"
 )
 
 // errHuge is told of cards whose templates repeat their fields beyond all bounds.
-var errHuge = errors.New("its templates make more than 1 MiB of text, or work too hard for it")
+var errHuge = sayHuge.Wrong()
 
 // noteType is what shows a note's fields as questions and answers.
 type noteType struct {

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"strings"
+	"time"
+
+	"patchbay/internal/talk"
+)
+
+var (
+	saySignIn      = talk.Say{Zh: "用户名 %s，密码 %s", En: "name %s, password %s"}
+	saySignedIn    = talk.Say{Zh: "密码不对时被拒绝，对的时候进去了", En: "a wrong password is refused, the right one is let in"}
+	sayShows       = talk.Say{Zh: "%s 上有“%s”", En: "%s shows “%s”"}
+	sayConsoleNote = talk.Say{Zh: "每页最慢 %s；想慢慢看，用 patchbay serve --demo", En: "a page takes %s at the most; to look around at leisure: patchbay serve --demo"}
+)
+
+const (
+	consolePatience = 20 * time.Second // for one page
+	consoleLimit    = 4 << 20          // bounds a page
+)
+
+// playConsole has the owner sign in to the console with a password, and look for what the
+// story has left on its pages.
+func playConsole(ctx context.Context, st *stage) error {
+	password := strings.ToLower(rand.Text()[:12])
+	if err := st.base.Accounts.SetPassword(ctx, st.person.ID, password); err != nil {
+		return err
+	}
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		return err
+	}
+	b := &visitor{st: st, http: &http.Client{Jar: jar, Timeout: consolePatience}}
+	defer b.http.CloseIdleConnections()
+	st.line("⇢", st.url+"/  "+saySignIn.In(st.sh.lang, st.person.Name, password))
+	if err := b.signIn(ctx, "not "+password); err == nil {
+		return errors.New("a wrong password is let in")
+	}
+	if err := b.signIn(ctx, password); err != nil {
+		return err
+	}
+	st.line("⇠", saySignedIn.In(st.sh.lang))
+	for _, p := range []struct{ path, what string }{
+		{"/bots", sayLobster.In(st.sh.lang)}, {"/devices", sayKitchen.In(st.sh.lang)}, {"/activity/calls", toolLamp},
+	} {
+		if err := b.read(ctx, p.path, p.what); err != nil {
+			return err
+		}
+		st.line("⇠", sayShows.In(st.sh.lang, p.path, p.what))
+	}
+	st.note = sayConsoleNote.In(st.sh.lang, took(b.slowest))
+	return nil
+}
+
+// visitor is a browser, as small as one can be.
+type visitor struct {
+	st      *stage
+	http    *http.Client
+	slowest time.Duration // of the pages that were read
+}
+
+// signIn sends the form at the door, and is led on to the first page.
+func (b *visitor) signIn(ctx context.Context, password string) error {
+	form := url.Values{"name": {b.st.person.Name}, "password": {password}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.st.url+"/signin", strings.NewReader(form.Encode()))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	_, err = b.do(req)
+	return err
+}
+
+// read gets a page, which has to show something.
+func (b *visitor) read(ctx context.Context, path, what string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.st.url+path, nil)
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	text, err := b.do(req)
+	b.slowest = max(b.slowest, time.Since(begin))
+	if err == nil && !strings.Contains(html.UnescapeString(text), what) {
+		err = fmt.Errorf("the page %s does not show %q", path, what)
+	}
+	return err
+}
+
+func (b *visitor) do(req *http.Request) (string, error) {
+	resp, err := b.http.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, consoleLimit))
+	switch at := resp.Request.URL.Path; {
+	case err != nil:
+		return "", err
+	case resp.StatusCode != http.StatusOK:
+		return "", fmt.Errorf("%s is answered %s", at, resp.Status)
+	case at == "/signin":
+		return "", fmt.Errorf("%s is sent to the door", req.URL.Path)
+	}
+	return string(text), nil
+}

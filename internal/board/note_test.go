@@ -1,0 +1,81 @@
+package board_test
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"patchbay/internal/board"
+	"patchbay/internal/board/boardtest"
+	"patchbay/internal/store"
+	"patchbay/internal/tool"
+)
+
+// What was done beside the tools is in the trail like a call, with arguments only if
+// somebody wants them kept.
+func TestNote(t *testing.T) {
+	r := boardtest.New(t, boardtest.Options{})
+	outlet := board.Outlet{ID: "notes", Kind: "notes"}
+	who := board.Access{Caller: tool.Caller{Person: r.Person.ID, Key: "k", Door: "api", Program: "script"}}
+	keeps := who
+	keeps.Rules = `{"keep_args":true}`
+	broken := who
+	broken.Rules = `nonsense`
+	began := time.Now().Add(-time.Second)
+	args := json.RawMessage(`{"secret":1}`)
+	r.Board.Note(who, outlet, "a", args, nil, nil, began)
+	r.Board.Note(keeps, outlet, "b", args, tool.Trouble("not there"), nil, began)
+	r.Board.Note(broken, outlet, "c", args, nil, tool.Fail(tool.BadArgs, "no", errors.New("why")), began)
+	r.Board.Settle(t.Context())
+	list, err := r.Store.Calls.Newest(t.Context(), r.Person.ID, time.Now().Add(time.Hour), 10)
+	if err != nil || len(list) != 3 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	got := map[string]store.Call{}
+	for _, c := range list {
+		if c.Provider != "notes" || c.Door != "api" || c.Key != "k" || c.Program != "script" || c.Took < time.Second || c.Instance == "" || c.ID == "" {
+			t.Errorf("%+v", c)
+		}
+		got[c.Tool] = c
+	}
+	if c := got["a"]; c.Outcome != "done" || c.Args != "" {
+		t.Errorf("%+v", c)
+	}
+	if c := got["b"]; c.Outcome != "trouble" || c.Cause != "not there" || c.Args != string(args) {
+		t.Errorf("%+v", c)
+	}
+	if c := got["c"]; c.Outcome != "failed" || c.Code != "bad_arguments" || c.Args != "" {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Who does by itself what a tool does is let in by the rules, and at the rate, of calls.
+func TestAdmit(t *testing.T) {
+	r := boardtest.New(t, boardtest.Options{})
+	socket, err := r.Board.Plug(board.Outlet{ID: "notes", Kind: "notes"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket.Offer([]tool.Tool{{Name: "write"}, {Name: "erase"}})
+	code := func(key, rules, name string) tool.Code {
+		err := r.Board.Admit(board.Access{Rules: rules, Caller: tool.Caller{Person: r.Person.ID, Key: key, Door: "api"}}, name)
+		if err == nil {
+			return ""
+		}
+		return tool.AsError(err).Code
+	}
+	for _, c := range []struct {
+		rules, name string
+		want        tool.Code
+	}{{"", "write", ""}, {`{"deny":["er*"]}`, "write", ""}, {`{"deny":["er*"]}`, "erase", tool.Denied}, {`{"allow":["erase"]}`, "write", tool.Denied}, {"", "read", tool.Unknown}, {"nonsense", "write", tool.Failed}} {
+		if got := code("k", c.rules, c.name); got != c.want {
+			t.Errorf("%s with %q: %q, want %q", c.name, c.rules, got, c.want)
+		}
+	}
+	for n := 0; code("slow", `{"per_minute":1}`, "write") != tool.TooMany; n++ {
+		if n > 20 {
+			t.Fatal("nothing is too often")
+		}
+	}
+}

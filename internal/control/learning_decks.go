@@ -1,0 +1,356 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"patchbay/internal/plug/learn"
+	"patchbay/internal/plug/learn/schedule"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+var (
+	sayNeedDeckName = talk.Say{Zh: "牌组需要名称。", En: "A deck needs a name."}
+	sayBadDays      = talk.Say{Zh: "%s 是 0 到 %d 的数。", En: "%s is a number from 0 to %d."}
+)
+
+// LearnDeck is a deck, and what waits in it.
+type LearnDeck struct {
+	ID       string            `json:"id,omitempty"` // the deck that everybody has has none
+	Name     string            `json:"name"`
+	Points   int               `json:"points"`
+	New      int               `json:"new"`
+	Due      int               `json:"due"`
+	Settings schedule.Settings `json:"settings"`
+	Own      json.RawMessage   `json:"own_settings,omitempty"` // what it decided for itself
+}
+
+// LearnDecks is a person's decks, by name, the default one first.
+type LearnDecks struct {
+	Decks []LearnDeck `json:"decks"`
+}
+
+// Decks lists the decks.
+func (p *Learning) Decks(ctx context.Context, c Caller, _ None) (out LearnDecks, err error) {
+	person, err := p.person(c, "list_decks")
+	if err != nil {
+		return out, err
+	}
+	_, list, err := p.points.Decks(ctx, person)
+	out.Decks = make([]LearnDeck, len(list))
+	for i, d := range list {
+		out.Decks[i] = LearnDeck{d.ID, d.Name, d.Points, d.New, d.Due, d.Settings, d.Own}
+	}
+	return out, err
+}
+
+// LearnDeckRef names a deck, by its id or its name.
+type LearnDeckRef struct {
+	Deck string `path:"deck" json:"-"`
+}
+
+// Deck shows a deck.
+func (p *Learning) Deck(ctx context.Context, c Caller, in LearnDeckRef) (LearnDeck, error) {
+	person, err := p.person(c, "list_decks")
+	if err != nil {
+		return LearnDeck{}, err
+	}
+	return p.deck(ctx, person, in.Deck)
+}
+
+func (p *Learning) deck(ctx context.Context, person, ref string) (LearnDeck, error) {
+	l, list, err := p.points.Decks(ctx, person)
+	if err != nil {
+		return LearnDeck{}, err
+	}
+	if id, ok := l.DeckID(ref); ok {
+		for _, d := range list {
+			if d.ID == id {
+				return LearnDeck{d.ID, d.Name, d.Points, d.New, d.Due, d.Settings, d.Own}, nil
+			}
+		}
+	}
+	return LearnDeck{}, Fail(Missing, sayNoDeck)
+}
+
+// NewLearnDeck is a deck that is made.
+type NewLearnDeck struct {
+	Name     string          `json:"name"`
+	Settings json.RawMessage `json:"settings,omitempty"` // an object: what differs from the person's
+}
+
+// LearnDeckArgs are the arguments of save_deck.
+type LearnDeckArgs struct {
+	Name     string          `json:"name"`
+	NewName  string          `json:"new_name,omitempty"`
+	Settings json.RawMessage `json:"settings,omitempty"`
+}
+
+// AddDeck makes a deck.
+func (p *Learning) AddDeck(ctx context.Context, c Caller, in NewLearnDeck) (LearnDeck, error) {
+	l, err := p.learner(ctx, c, "save_deck")
+	if err != nil {
+		return LearnDeck{}, err
+	}
+	switch _, known := l.DeckID(in.Name); {
+	case in.Name == "":
+		return LearnDeck{}, Fail(Invalid, sayNeedDeckName)
+	case known:
+		return LearnDeck{}, Fail(Conflict, sayDeckThere, in.Name)
+	}
+	var d store.Deck
+	err = p.did(c, "save_deck", LearnDeckArgs{Name: in.Name, Settings: in.Settings}, func() (err error) {
+		d, err = p.points.SaveDeck(ctx, l.Person, learn.DeckEdit{Name: in.Name, Settings: in.Settings}, nil)
+		return err
+	})
+	if err != nil {
+		return LearnDeck{}, err
+	}
+	return p.deck(ctx, l.Person, d.ID)
+}
+
+// LearnDeckChange says what changes about a deck.
+type LearnDeckChange struct {
+	LearnDeckRef
+	Name     string          `json:"name,omitempty"`     // empty: it stays
+	Settings json.RawMessage `json:"settings,omitempty"` // an object of changes; null takes a decision back
+}
+
+// ChangeDeck renames a deck or changes its settings. Another schedule gives all its
+// points new dates, which may take a while.
+func (p *Learning) ChangeDeck(ctx context.Context, c Caller, in LearnDeckChange) (LearnDeck, error) {
+	l, err := p.learner(ctx, c, "save_deck")
+	if err != nil {
+		return LearnDeck{}, err
+	}
+	id, known := l.DeckID(in.Deck)
+	if !known {
+		return LearnDeck{}, Fail(Missing, sayNoDeck)
+	}
+	if other, taken := l.DeckID(in.Name); in.Name != "" && taken && other != id {
+		return LearnDeck{}, Fail(Conflict, sayDeckThere, in.Name)
+	}
+	ctx, cancel := toTheEnd(ctx)
+	defer cancel()
+	err = p.did(c, "save_deck", LearnDeckArgs{l.DeckName(id), in.Name, in.Settings}, func() error {
+		_, err := p.points.SaveDeck(ctx, l.Person, learn.DeckEdit{Name: in.Deck, NewName: in.Name, Settings: in.Settings}, nil)
+		return err
+	})
+	if err != nil {
+		return LearnDeck{}, err
+	}
+	return p.deck(ctx, l.Person, id)
+}
+
+// RemoveDeck deletes a deck. Its points move to the default one.
+func (p *Learning) RemoveDeck(ctx context.Context, c Caller, in LearnDeckRef) (Done, error) {
+	l, err := p.learner(ctx, c, "delete_deck")
+	if err != nil {
+		return Done{}, err
+	}
+	id, known := l.DeckID(in.Deck)
+	if !known {
+		return Done{}, Fail(Missing, sayNoDeck)
+	}
+	ctx, cancel := toTheEnd(ctx)
+	defer cancel()
+	err = p.did(c, "delete_deck", LearnDeckArgs{Name: l.DeckName(id)}, func() error { return p.points.RemoveDeck(ctx, l.Person, in.Deck) })
+	return Done{err == nil}, err
+}
+
+// LearnTagsWanted says which tags are wanted.
+type LearnTagsWanted struct {
+	After string `query:"after"` // the next of the page before
+	Limit int    `query:"limit"`
+}
+
+// LearnTags is a page of tags, by name. Points in the trash have theirs still.
+type LearnTags struct {
+	Tags []store.TagCount `json:"tags"`
+	Next string           `json:"next,omitempty"`
+}
+
+// Tags lists the tags.
+func (p *Learning) Tags(ctx context.Context, c Caller, in LearnTagsWanted) (out LearnTags, err error) {
+	person, err := p.person(c, "list_tags")
+	if err != nil {
+		return out, err
+	}
+	limit, err := pointsLimit(in.Limit)
+	if err != nil {
+		return out, err
+	}
+	list, err := p.points.Store.Learn.Tags(ctx, person, in.After, limit+1)
+	if len(list) > limit {
+		list = list[:limit]
+		out.Next = list[limit-1].Tag
+	}
+	out.Tags = append([]store.TagCount{}, list...)
+	return out, err
+}
+
+// LearnTagRename is another name for a tag.
+type LearnTagRename struct {
+	Tag   string `path:"tag" json:"-"`
+	Name  string `json:"name"`
+	Merge bool   `json:"merge,omitempty"` // it may be one that other points have: the two become one
+}
+
+// LearnTagArgs are what a tag was renamed with, for the audit trail.
+type LearnTagArgs struct {
+	Tag   string `json:"tag"`
+	Name  string `json:"name"`
+	Merge bool   `json:"merge,omitempty"`
+}
+
+// RenamedTag is what became of a tag.
+type RenamedTag struct {
+	Tag    string `json:"tag"`
+	Points int    `json:"points"` // that were changed
+}
+
+// RenameTag renames a tag of all points that have it.
+func (p *Learning) RenameTag(ctx context.Context, c Caller, in LearnTagRename) (out RenamedTag, err error) {
+	person, err := p.person(c, "update_knowledge_point")
+	if err != nil {
+		return out, err
+	}
+	ctx, cancel := toTheEnd(ctx)
+	defer cancel()
+	err = p.did(c, LearnRenameTag, LearnTagArgs(in), func() (err error) {
+		out.Tag, out.Points, err = p.points.RenameTag(ctx, person, in.Tag, in.Name, in.Merge, nil)
+		return err
+	})
+	return out, err
+}
+
+// LearnRenameTag and LearnImport are what the audit trail calls what no tool does.
+const (
+	LearnRenameTag = "rename_tag"
+	LearnImport    = "import"
+)
+
+// LearnStatsWanted says how far statistics go.
+type LearnStatsWanted struct {
+	Days int `query:"days"`         // of the forecast; 14 if it is not given
+	Back int `query:"history_days"` // of the history
+	Week int `query:"weeks"`        // of what was remembered
+}
+
+// LearnStats is how learning goes.
+type LearnStats struct {
+	*learn.Stats
+	Decks []LearnDeckCount `json:"decks"`
+	// Weeks are how much of what came back on its day was still known.
+	Weeks []learn.Week `json:"weeks,omitempty"`
+}
+
+// LearnDeckCount is how much waits in a deck.
+type LearnDeckCount struct {
+	Name   string `json:"name"`
+	Points int    `json:"points"`
+	New    int    `json:"new"`
+	Due    int    `json:"due"`
+}
+
+const (
+	// forecastShown is how long a forecast is if nothing else is asked for, and
+	// statsMost how long one can be, in days.
+	forecastShown = 14
+	statsMost     = 365
+	// weeksMost bounds the weeks of what was remembered.
+	weeksMost = 52
+)
+
+// Stats counts.
+func (p *Learning) Stats(ctx context.Context, c Caller, in LearnStatsWanted) (out LearnStats, err error) {
+	person, err := p.person(c, "learning_stats")
+	if err != nil {
+		return out, err
+	}
+	for _, n := range []struct {
+		name     string
+		is, most int
+	}{{"days", in.Days, statsMost}, {"history_days", in.Back, statsMost}, {"weeks", in.Week, weeksMost}} {
+		if n.is < 0 || n.is > n.most {
+			return out, Fail(Invalid, sayBadDays, n.name, n.most)
+		}
+	}
+	if in.Days == 0 {
+		in.Days = forecastShown
+	}
+	if out.Stats, err = p.points.Stats(ctx, person, in.Days, in.Back); err != nil {
+		return out, err
+	}
+	out.Decks = make([]LearnDeckCount, len(out.Stats.Decks))
+	for i, d := range out.Stats.Decks {
+		out.Decks[i] = LearnDeckCount{d.Name, d.Points, d.New, d.Due}
+	}
+	if in.Week > 0 {
+		recalls, err := p.points.Store.Learn.Recalls(ctx, person, out.Today-store.Day(7*in.Week)+1)
+		if err != nil {
+			return out, err
+		}
+		out.Weeks = learn.Weeks(out.Today, recalls, in.Week)
+	}
+	return out, nil
+}
+
+// LearnSettings are what a person decided about learning, and what follows.
+type LearnSettings struct {
+	learn.Profile
+	Zone     string            `json:"time_zone"`
+	DayStart string            `json:"day_start"`
+	Today    store.Day         `json:"today"`
+	Settings schedule.Settings `json:"settings"`
+}
+
+func learnSettings(l *learn.Learner) LearnSettings {
+	start := int(l.Calendar.Start.Minutes())
+	return LearnSettings{l.Profile, l.Calendar.Zone.String(), fmt.Sprintf("%02d:%02d", start/60, start%60), l.Today, l.Settings("")}
+}
+
+// Settings shows what a person decided.
+func (p *Learning) Settings(ctx context.Context, c Caller, _ None) (LearnSettings, error) {
+	l, err := p.learner(ctx, c, "get_learning_settings")
+	if err != nil {
+		return LearnSettings{}, err
+	}
+	return learnSettings(l), nil
+}
+
+// LearnSettingsChange says what changes; null takes a decision back.
+type LearnSettingsChange struct {
+	Zone       json.RawMessage `json:"time_zone,omitempty"`  // such as Asia/Shanghai
+	DayStart   json.RawMessage `json:"day_start,omitempty"`  // such as 04:00
+	Bot        json.RawMessage `json:"bot,omitempty"`        // number or name of the bot that judges; none: nobody does
+	Strictness json.RawMessage `json:"strictness,omitempty"` // lenient, normal, strict
+	Defaults   json.RawMessage `json:"defaults,omitempty"`   // what all decks have in common
+	Remind     json.RawMessage `json:"remind,omitempty"`     // at, via, webhook
+}
+
+// ChangeSettings changes what a person decided. Another schedule gives points new dates,
+// which may take a while.
+func (p *Learning) ChangeSettings(ctx context.Context, c Caller, in LearnSettingsChange) (LearnSettings, error) {
+	person, err := p.person(c, "update_learning_settings")
+	if err != nil {
+		return LearnSettings{}, err
+	}
+	changes, err := json.Marshal(in)
+	if err != nil {
+		return LearnSettings{}, err
+	}
+	ctx, cancel := toTheEnd(ctx)
+	defer cancel()
+	var l *learn.Learner
+	err = p.did(c, "update_learning_settings", in, func() (err error) {
+		l, err = p.points.SaveProfile(ctx, person, changes, nil)
+		return err
+	})
+	if err != nil {
+		return LearnSettings{}, err
+	}
+	return learnSettings(l), nil
+}
