@@ -17,18 +17,19 @@ import (
 	xiaozhi "patchbay/internal/plug/xiaozhi/sim"
 )
 
-// furnished is a house of ada's with something on every page, in English.
+// furnished is a house of ada's with something on every page.
 func furnished(t testing.TB) *house {
 	t.Helper()
 	h := adasHouse(t)
-	h.furnish(func(_, en string) string { return en })
+	h.furnish()
 	return h
 }
 
-// furnish puts something on every page, in a language.
-func (h *house) furnish(in func(zh, en string) string) {
+// furnish puts something on every page.
+func (h *house) furnish() {
 	h.t.Helper()
-	model := h.model(in)
+	in := h.in
+	model := h.model()
 	cook := h.bot(in("厨房助手", "Cook"), "openai", "base_url="+model, "model=fake-1", "learn=true")
 	parrot := h.bot(in("鹦鹉", "Parrot"), "echo")
 	h.bot(in("小龙虾", "Lobster"), "eyeclaw")
@@ -42,7 +43,7 @@ func (h *house) furnish(in func(zh, en string) string) {
 	h.node(in("书房电脑", "Study"), true)
 	h.node(in("客厅电脑", "Den"), false)
 
-	h.points(in)
+	h.points()
 	glasses := h.glasses(cook, "wearer-1")
 	for _, words := range []string{in("今天晚上做什么菜？", "What shall we cook tonight?"), in("多大火？", "How hot should the pan be?"), in("谢谢", "Thank you")} {
 		if a, err := glasses.Ask(h.limit(), words, nil); err != nil || a.Err != "" {
@@ -63,13 +64,13 @@ func (h *house) limit() context.Context {
 }
 
 // model starts a stand-in for a model.
-func (h *house) model(in func(zh, en string) string) string {
+func (h *house) model() string {
 	h.t.Helper()
 	s, err := openaitest.Start()
 	must(h.t, err)
 	h.t.Cleanup(s.Close)
 	s.Answer = func(*openaitest.Request) openaitest.Reply {
-		return openaitest.Reply{Steps: []openaitest.Step{openaitest.Text(in("土豆韭葱汤很合适。", "A soup of potatoes and leek. ")), openaitest.Text(in("切好，小火煮二十分钟，最后加奶油。", "Cut them, let them simmer for twenty minutes, and add cream in the end."))}}
+		return openaitest.Reply{Steps: []openaitest.Step{openaitest.Text(h.in("土豆韭葱汤很合适。", "A soup of potatoes and leek. ")), openaitest.Text(h.in("切好，小火煮二十分钟，最后加奶油。", "Cut them, let them simmer for twenty minutes, and add cream in the end."))}}
 	}
 	return s.URL
 }
@@ -188,8 +189,9 @@ func (h *house) await(what string, so func() bool) {
 }
 
 // points has ada learn some geography and German, of which some is known by now.
-func (h *house) points(in func(zh, en string) string) {
+func (h *house) points() {
 	h.t.Helper()
+	in := h.in
 	h.feed(in("法国的首都是哪里？\t巴黎\n地球上最长的河是哪一条？\t**尼罗河**，长约 6650 公里\n最高的山是哪一座？\t珠穆朗玛峰，8848 米\n", "What is the capital of France?\tParis\nWhich river is the longest on Earth?\tThe **Nile**, some 6,650 km\nWhich mountain is the highest?\tMount Everest, 8,848 m\n"),
 		"learn", "add", "--user", ada, "--file", "-", "--deck", in("地理", "Geography"), "--tag", in("世界", "world"))
 	h.feed("der Hund\tthe dog\ndie Katze\tthe cat\ndas Haus\tthe house\nder Baum\tthe tree\n", "learn", "add", "--user", ada, "--file", "-", "--deck", in("德语", "German"))

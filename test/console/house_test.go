@@ -24,7 +24,10 @@ import (
 	"patchbay/internal/console/browsertest"
 )
 
-var binary string
+var (
+	binary   string
+	chromium browsertest.Chromium // of all windows
+)
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "patchbay-console-")
@@ -39,6 +42,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
 	} else {
 		code = m.Run()
+		chromium.Stop()
 	}
 	os.RemoveAll(dir)
 	os.Exit(code)
@@ -56,9 +60,10 @@ const (
 
 // house is a running installation.
 type house struct {
-	t   testing.TB
-	url string
-	env []string
+	t    testing.TB
+	lang string // of its terminal, and of the people in it: en or zh
+	url  string
+	env  []string
 
 	mu    sync.Mutex
 	said  bytes.Buffer // on standard error
@@ -66,13 +71,13 @@ type house struct {
 }
 
 // newHouse starts a server where nobody has an account.
-func newHouse(t testing.TB, env ...string) *house {
+func newHouse(t testing.TB, lang string) *house {
 	t.Helper()
-	h := &house{t: t, heard: make(chan struct{})}
-	h.env = append([]string{
-		"PATCHBAY_DATA=" + t.TempDir(), "PATCHBAY_LISTEN=127.0.0.1:0", "LANG=en_US.UTF-8",
+	h := &house{t: t, lang: lang, heard: make(chan struct{})}
+	h.env = []string{
+		"PATCHBAY_DATA=" + t.TempDir(), "PATCHBAY_LISTEN=127.0.0.1:0", "LC_ALL=" + h.in("zh_CN", "en_US") + ".UTF-8",
 		"PATCHBAY_XIAOZHI_MQTT=127.0.0.1:0", "PATCHBAY_XIAOZHI_AUDIO=127.0.0.1:0",
-	}, env...)
+	}
 	cmd := h.command("serve")
 	stderr, err := cmd.StderrPipe()
 	must(t, err)
@@ -107,9 +112,15 @@ func newHouse(t testing.TB, env ...string) *house {
 }
 
 // adasHouse is one where ada has an account, who runs it.
-func adasHouse(t testing.TB, env ...string) *house {
+func adasHouse(t testing.TB) *house {
 	t.Helper()
-	h := newHouse(t, env...)
+	return phone.house(t)
+}
+
+// house is ada's, where everybody speaks the language of a look.
+func (l look) house(t testing.TB) *house {
+	t.Helper()
+	h := newHouse(t, l.lang)
 	h.person(ada, "admin", adaPassword)
 	return h
 }
@@ -177,7 +188,7 @@ func (h *house) json(into any, args ...string) {
 // person opens an account.
 func (h *house) person(name, role, password string) {
 	h.t.Helper()
-	h.feed(password+"\n", "user", "add", name, "--role", role, "--lang", "en", "--password-stdin")
+	h.feed(password+"\n", "user", "add", name, "--role", role, "--lang", h.lang, "--password-stdin")
 }
 
 // key makes a key of ada's.
@@ -246,31 +257,57 @@ func (l look) String() string {
 	return fmt.Sprint(l.width, "-", l.lang, "-", ground)
 }
 
-// The looks that stories are told in. Every page is walked through in all eight that
-// there are.
 var (
-	phone      = look{390, "en", false}
-	laptopDark = look{1280, "zh", true}
-	phoneDark  = look{390, "zh", true}
-	laptop     = look{1280, "en", false}
+	phone  = look{390, "en", false}
+	laptop = look{1280, "en", false}
 )
+
+// looks are all that there are; the first two have nothing in common.
+var looks = []look{
+	phone, {1280, "zh", true},
+	{390, "en", true}, {390, "zh", false}, {390, "zh", true},
+	laptop, {1280, "en", true}, {1280, "zh", false},
+}
+
+// everyLook tells a story in each look, or in two where time is short. They have their
+// own things, so that each can fail by itself, and share Chromium.
+func everyLook(t *testing.T, story func(t *testing.T, l look)) {
+	t.Helper()
+	told := looks
+	if testing.Short() {
+		told = looks[:2]
+	}
+	for _, l := range told {
+		t.Run(l.String(), func(t *testing.T) {
+			t.Parallel()
+			story(t, l)
+		})
+	}
+}
 
 // browser opens one in which nobody is signed in.
 func (h *house) browser(l look) *browsertest.Browser {
 	h.t.Helper()
-	b := browsertest.New(h.t, h.url)
+	return h.window(h.t, l, "")
+}
+
+// window opens one for the time of a test, with the cookie of somebody, or nobody's.
+func (h *house) window(t testing.TB, l look, token string) *browsertest.Browser {
+	t.Helper()
+	b := chromium.Window(t, h.url)
 	b.Width(l.width)
 	b.Dark(l.dark)
 	b.Cookie("patchbay-lang", l.lang)
+	if token != "" {
+		b.Cookie("patchbay", token)
+	}
 	return b
 }
 
 // hers opens a browser in which ada has just signed in.
 func (h *house) hers(l look) *browsertest.Browser {
 	h.t.Helper()
-	b := h.browser(l)
-	b.Cookie("patchbay", h.token(ada, adaPassword))
-	return b
+	return h.window(h.t, l, h.token(ada, adaPassword))
 }
 
 // in is a text in the language of a look.
@@ -280,6 +317,9 @@ func (l look) in(zh, en string) string {
 	}
 	return en
 }
+
+// in is a text in the language of the people in a house.
+func (h *house) in(zh, en string) string { return look{lang: h.lang}.in(zh, en) }
 
 func must(t testing.TB, err error) {
 	t.Helper()

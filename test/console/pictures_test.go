@@ -36,7 +36,7 @@ func takePictures(t *testing.T, folder string) {
 		b.Script("document.activeElement?.blur(); " + settled)
 		b.Shot(filepath.Join(folder, "console-"+name+".png"))
 	}
-	b := h.hers(phoneEnglishDark)
+	b := h.hers(look{390, "en", true})
 	b.Open("/")
 	b.See("#glance, h1")
 	shot(b, "home")
@@ -65,6 +65,3 @@ func takePictures(t *testing.T, folder string) {
 	b.See(".answer")
 	shot(b, "review")
 }
-
-// phoneEnglishDark is what the picture of the first page is taken in.
-var phoneEnglishDark = look{390, "en", true}

@@ -19,47 +19,55 @@ import (
 )
 
 // Somebody adds a bot, talks with it, and the words come while it speaks.
-func TestBotAndChat(t *testing.T) {
-	l := laptopDark
-	h := adasHouse(t)
+func TestBotAndChat(t *testing.T) { everyLook(t, botAndChat) }
+
+func botAndChat(t *testing.T, l look) {
+	h := l.house(t)
 	b := h.hers(l)
 	b.Open("/bots")
 	b.Click("main a[href='/bots/new']")
 	b.Click("a[href='/bots/new?kind=echo']")
-	b.Type("[name=name]", "鹦鹉")
+	l.right(t, b)
+	name, words := l.in("鹦鹉", "Parrot"), l.in("今天天气怎么样？", "How is the weather today?")
+	b.Type("[name=name]", name)
 	b.Click("form[action='/bots'] button.main")
 	b.Until("/^\\/bots\\/1\\b/.test(location.pathname)")
-	b.Reads("h1", "鹦鹉")
+	b.Reads("h1", name)
+	l.right(t, b)
 	b.Open("/bots")
-	b.Reads("main", "鹦鹉")
+	b.Reads("main", name)
 	b.Open("/bots/1/chat")
 	b.See("#text")
-	b.Type("#text", "今天天气怎么样？")
+	b.Type("#text", words)
 	b.Press("\r")
-	b.Reads("#talk .mine", "今天天气怎么样？")
-	b.Reads("#talk .said:not(.mine)", "今天天气怎么样？")
+	b.Reads("#talk .mine", words)
+	b.Reads("#talk .said:not(.mine)", words)
 	b.Until("!document.querySelector('#talk [aria-busy]')")
 	b.Until("document.activeElement.id === 'text' && document.activeElement.value === ''")
+	l.right(t, b)
 	// It is there when the page is opened again, and it was recorded.
 	b.Open("/bots/1/chat")
-	b.Reads("#talk .said:not(.mine)", "今天天气怎么样？")
+	b.Reads("#talk .said:not(.mine)", words)
 	b.Open("/activity")
-	b.Reads("main", "鹦鹉")
+	b.Reads("main", name)
 	b.Click("main a[href^='/activity/turns/']")
 	b.See("main svg")
+	l.right(t, b)
 }
 
 // Glasses photograph the code on the screen, and the page says that they are bound.
-func TestGlassesAreBound(t *testing.T) {
-	l := laptop
-	h := adasHouse(t)
-	bot := h.bot("Parrot", "echo")
+func TestGlassesAreBound(t *testing.T) { everyLook(t, glassesAreBound) }
+
+func glassesAreBound(t *testing.T, l look) {
+	h := l.house(t)
+	bot := h.bot(l.in("鹦鹉", "Parrot"), "echo")
 	b := h.hers(l)
 	b.Open(fmt.Sprintf("/bots/%d/bind", bot))
 	b.See("svg.bot-qr")
-	glasses := rokid.New(rokid.Options{URL: h.url + "/sse/rokid", Key: h.key("platform", "lingzhu"), UserID: "wearer-7", AgentID: "5f0c8d0e6b7a4c2f9d3e1a2b4c6d8e0f", Lang: "en-US"})
+	l.right(t, b)
+	glasses := rokid.New(rokid.Options{URL: h.url + "/sse/rokid", Key: h.key("platform", "lingzhu"), UserID: "wearer-7", AgentID: "5f0c8d0e6b7a4c2f9d3e1a2b4c6d8e0f", Lang: l.in("zh-CN", "en-US")})
 	t.Cleanup(glasses.Close)
-	a, err := glasses.Ask(h.limit(), "Hello", nil) // and are asked for a photo
+	a, err := glasses.Ask(h.limit(), l.in("你好", "Hello"), nil) // and are asked for a photo
 	if err != nil || a.Err != "" {
 		t.Fatalf("the glasses: %v %s", err, a.Err)
 	}
@@ -69,8 +77,10 @@ func TestGlassesAreBound(t *testing.T) {
 	}
 	t.Logf("the glasses hear %q", a.Text)
 	b.See("#bound")
+	l.right(t, b)
 	b.Click("#bound a.main")
 	b.Reads("main", "wearer-7")
+	l.right(t, b)
 	// And not any more.
 	b.Agree()
 	b.Click("form[action$='/unbind'] button")
@@ -79,10 +89,11 @@ func TestGlassesAreBound(t *testing.T) {
 
 // A board shows a code, its owner types that in, and sets the volume by the keys of a
 // slider: the board has it.
-func TestBoardIsApproved(t *testing.T) {
-	l := phone
-	h := adasHouse(t)
-	bot := h.bot("Parrot", "echo")
+func TestBoardIsApproved(t *testing.T) { everyLook(t, boardIsApproved) }
+
+func boardIsApproved(t *testing.T, l look) {
+	h := l.house(t)
+	bot := h.bot(l.in("鹦鹉", "Parrot"), "echo")
 	board, code, booted := h.waitingBoard()
 	b := h.hers(l)
 	b.Open("/devices")
@@ -91,12 +102,14 @@ func TestBoardIsApproved(t *testing.T) {
 	b.Expect("status of 4")
 	b.Press("\r")
 	b.See("[role=alert]")
+	l.right(t, b)
+	name := l.in("厨房", "Kitchen")
 	b.Fill("[name=code]", code)
-	b.Fill("[name=name]", "Kitchen")
+	b.Fill("[name=name]", name)
 	b.Fill("[name=bot]", fmt.Sprint(bot))
 	b.Click("form[action='/devices/approve'] button.main")
 	b.Until("/^\\/devices\\/\\d+$/.test(location.pathname)")
-	b.Reads("h1", "Kitchen")
+	b.Reads("h1", name)
 	select {
 	case err := <-booted:
 		must(t, err)
@@ -106,6 +119,7 @@ func TestBoardIsApproved(t *testing.T) {
 	must(t, board.Wake(h.limit()))
 	volume := "input#volume[type=range]"
 	b.See(volume)
+	l.right(t, b)
 	before := board.Volume()
 	b.Script(fmt.Sprintf("document.querySelector(%q).focus()", volume))
 	for range 5 {
@@ -120,14 +134,17 @@ func TestBoardIsApproved(t *testing.T) {
 
 // A node connects, its owner reads what it wants to run and approves it, and then runs
 // a command.
-func TestNodeIsApproved(t *testing.T) {
-	l := phoneDark
-	h := adasHouse(t)
+func TestNodeIsApproved(t *testing.T) { everyLook(t, nodeIsApproved) }
+
+func nodeIsApproved(t *testing.T, l look) {
+	h := l.house(t)
 	b := h.hers(l)
 	b.Open("/gateway")
 	b.See("h1")
-	n := h.node("书房", false)
+	name := l.in("书房", "Study")
+	n := h.node(name, false)
 	b.Reads("main", "system.which") // it comes by itself
+	l.right(t, b)
 	b.Click("form[action^='/gateway/pairs/'][action$='/approve'] button")
 	b.Until("!document.querySelector(\"form[action$='/approve']\")")
 	h.await("the node is approved", func() bool {
@@ -137,23 +154,27 @@ func TestNodeIsApproved(t *testing.T) {
 	})
 	b.Open("/gateway")
 	b.Click("main a[href^='/gateway/nodes/" + n.ID()[:8] + "']")
-	b.Reads("h1", "书房")
+	b.Reads("h1", name)
 	b.Reads("main", "system.which")
+	l.right(t, b)
 }
 
 // A key is made after the password was typed once more, is shown once, opens the door
 // for programs, and does not after it was revoked.
-func TestKeyIsMade(t *testing.T) {
-	l := laptopDark
-	h := adasHouse(t)
-	h.bot("鹦鹉", "echo")
+func TestKeyIsMade(t *testing.T) { everyLook(t, keyIsMade) }
+
+func keyIsMade(t *testing.T, l look) {
+	h := l.house(t)
+	h.bot(l.in("鹦鹉", "Parrot"), "echo")
 	b := h.hers(l)
 	b.Open("/keys")
 	b.Click("main a[href='/keys/new']")
-	b.Type("[name=name]", "编辑器")
+	name := l.in("编辑器", "Editor")
+	b.Type("[name=name]", name)
 	b.Click("[name=scope][value=mcp]")
 	b.Click("form[action='/keys/new'] button.main")
 	b.See("#secret")
+	l.right(t, b)
 	secret := b.Text("#secret")
 	if !strings.HasPrefix(secret, "pb_") {
 		t.Fatalf("the key is %q", secret)
@@ -162,7 +183,7 @@ func TestKeyIsMade(t *testing.T) {
 		t.Errorf("a program is told %d %s", status, body)
 	}
 	b.Open("/keys")
-	b.Reads("main", "编辑器")
+	b.Reads("main", name)
 	if strings.Contains(b.Text("main"), secret) {
 		t.Error("the key is shown again")
 	}
@@ -194,19 +215,23 @@ func (h *house) program(key string) (status int, body string) {
 
 // A whole session of reviews, without a mouse: recall, reveal, compare, grade, and take
 // the last grade back.
-func TestReviewSession(t *testing.T) {
-	l := phoneDark
-	h := adasHouse(t)
-	h.feed("法国的首都是哪里？\t巴黎\n德国的首都是哪里？\t柏林\n意大利的首都是哪里？\t罗马\n", "learn", "add", "--user", ada, "--file", "-", "--deck", "地理")
+func TestReviewSession(t *testing.T) { everyLook(t, reviewSession) }
+
+func reviewSession(t *testing.T, l look) {
+	h := l.house(t)
+	h.feed(l.in("法国的首都是哪里？\t巴黎\n德国的首都是哪里？\t柏林\n意大利的首都是哪里？\t罗马\n", "Capital of France?\tParis\nCapital of Germany?\tBerlin\nCapital of Italy?\tRome\n"),
+		"learn", "add", "--user", ada, "--file", "-", "--deck", l.in("地理", "Geography"))
 	b := h.hers(l)
 	b.Open("/learn")
 	b.Click("main a.main[href^='/learn/review']")
 	for i := range 3 {
 		b.See(".review textarea")
 		if i == 0 {
-			b.Type(".review textarea", "巴黎")
+			l.right(t, b)
+			b.Type(".review textarea", l.in("巴黎", "Paris"))
 			b.Press("\r")
 			b.See(".compared")
+			l.right(t, b)
 		} else {
 			b.Script("document.activeElement.blur()")
 			b.Press(" ")
@@ -216,6 +241,7 @@ func TestReviewSession(t *testing.T) {
 		b.Until("!document.querySelector('.answer')")
 	}
 	b.See(".ended")
+	l.right(t, b)
 	var stats struct {
 		Done struct{ Reviews int } `json:"done_today"`
 	}
@@ -235,9 +261,10 @@ func TestReviewSession(t *testing.T) {
 
 // A file is imported while the page tells how far it is, and what is wrong in one is
 // told by row.
-func TestImport(t *testing.T) {
-	l := laptop
-	h := adasHouse(t)
+func TestImport(t *testing.T) { everyLook(t, importFile) }
+
+func importFile(t *testing.T, l look) {
+	h := l.house(t)
 	b := h.hers(l)
 	var rows strings.Builder
 	rows.WriteString("question,answer\n")
@@ -252,6 +279,7 @@ func TestImport(t *testing.T) {
 	b.Fill("[name=deck]", "Facts")
 	b.Click("form[action='/learn/import'] button")
 	b.Reads("#imported .note", "20000")
+	l.right(t, b)
 	if n := browsertest.Ask[int](b, "shares.size"); n < 2 {
 		t.Errorf("the page told %d times how far it is", n)
 	}
@@ -264,21 +292,25 @@ func TestImport(t *testing.T) {
 	b.Upload("[name=file]", bad)
 	b.Click("form[action='/learn/import'] button")
 	b.See("#imported .bads li")
+	l.right(t, b)
 }
 
 // Signing out everywhere ends the other browsers at once, and not this one.
-func TestSignOutEverywhere(t *testing.T) {
-	l := phone
-	h := adasHouse(t)
-	b, other := h.hers(l), h.hers(laptopDark)
+func TestSignOutEverywhere(t *testing.T) { everyLook(t, signOutEverywhere) }
+
+func signOutEverywhere(t *testing.T, l look) {
+	h := l.house(t)
+	b, other := h.hers(l), h.hers(l)
 	other.Open("/settings")
 	other.See("h1")
 	b.Open("/settings/browsers")
+	l.right(t, b)
 	b.Agree()
 	b.Click("form[action='/settings/browsers/others/end'] button")
 	b.Until("!document.querySelector(\"form[action='/settings/browsers/others/end']\")")
 	other.Open("/settings")
 	other.See("form[action='/signin']")
+	l.right(t, other)
 	b.Open("/")
 	b.See("main#page h1")
 }
@@ -286,8 +318,12 @@ func TestSignOutEverywhere(t *testing.T) {
 // Somebody else's things are not there for a member: neither on lists nor by address.
 func TestOthersThings(t *testing.T) {
 	h := furnished(t)
-	b := h.browser(laptop)
-	b.Cookie("patchbay", h.token("bob", "battery staple"))
+	token := h.token("bob", "battery staple")
+	everyLook(t, func(t *testing.T, l look) { othersThings(t, l, h, token) })
+}
+
+func othersThings(t *testing.T, l look, h *house, token string) {
+	b := h.window(t, l, token)
 	b.Expect("status of 404")
 	b.Expect("status of 403")
 	for _, path := range places {
@@ -307,5 +343,6 @@ func TestOthersThings(t *testing.T) {
 		if status := browsertest.Ask[int](b, "performance.getEntriesByType('navigation')[0].responseStatus"); status != http.StatusNotFound && status != http.StatusForbidden {
 			t.Errorf("%s answers bob with %d", path, status)
 		}
+		l.right(t, b)
 	}
 }

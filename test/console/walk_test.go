@@ -1,7 +1,6 @@
 package console
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -110,6 +109,26 @@ const small = `[...document.querySelectorAll("main button, main a.button, main s
   .filter(e => e.checkVisibility() && !e.closest("[hidden]") && e.getBoundingClientRect().height < 43.5)
   .map(e => e.tagName.toLowerCase() + "." + e.className + " " + (e.innerText || e.name).slice(0, 30) + " " + Math.round(e.getBoundingClientRect().height))`
 
+// wrong is what the page that a browser shows has that no page may have.
+func (l look) wrong(b *browsertest.Browser) []string {
+	b.Script(settled)
+	list := browsertest.Ask[[]string](b, checks+"("+l.in(`"zh-CN"`, `"en"`)+")")
+	if l.width == phone.width {
+		for _, what := range browsertest.Ask[[]string](b, small) {
+			list = append(list, "smaller than a finger: "+what)
+		}
+	}
+	return list
+}
+
+// right looks at the page that a browser shows as every page is looked at.
+func (l look) right(t testing.TB, b *browsertest.Browser) {
+	t.Helper()
+	for _, wrong := range l.wrong(b) {
+		t.Errorf("%s: %s", b.At(), wrong)
+	}
+}
+
 // axeCore is the source of the accessibility checks. The test is skipped without,
 // unless CI=true.
 func axeCore(t testing.TB) string {
@@ -138,45 +157,40 @@ func TestEveryPage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("opens every page twice")
 	}
+	t.Parallel()
 	axe := axeCore(t)
 	h := furnished(t)
-	b := h.hers(phone)
-	list := pages(b)
+	list, token := pages(h.hers(phone)), h.token(ada, adaPassword)
 	t.Logf("%d pages: %s", len(list), strings.Join(list, " "))
-	milder := map[string]int{}
 	for _, lang := range []string{"en", "zh"} {
-		b.Cookie("patchbay-lang", lang)
-		for _, path := range list {
-			if !opens(t, b, path) {
-				continue
+		t.Run(lang, func(t *testing.T) {
+			t.Parallel()
+			everyPage(t, h.window(t, look{phone.width, lang, false}, token), list, lang, axe)
+		})
+	}
+}
+
+// everyPage opens pages in a language, and looks at them in all looks of it.
+func everyPage(t *testing.T, b *browsertest.Browser, list []string, lang, axe string) {
+	milder := map[string]int{}
+	for _, path := range list {
+		b.Dark(false)
+		b.Width(phone.width)
+		if !opens(t, b, path) {
+			continue
+		}
+		b.Script(axe)
+		for _, l := range []look{{390, lang, false}, {390, lang, true}, {1280, lang, true}, {1280, lang, false}} {
+			b.Width(l.width)
+			b.Dark(l.dark)
+			for _, wrong := range l.wrong(b) {
+				t.Errorf("%s %s: %s", l, path, wrong)
 			}
-			loaded := false
-			for _, l := range []look{{390, lang, false}, {390, lang, true}, {1280, lang, true}, {1280, lang, false}} {
-				b.Width(l.width)
-				b.Dark(l.dark)
-				b.Script(settled)
-				tag, _ := json.Marshal(l.in("zh-CN", "en"))
-				for _, wrong := range browsertest.Ask[[]string](b, checks+"("+string(tag)+")") {
-					t.Errorf("%s %s: %s", l, path, wrong)
-				}
-				if l.width == 390 && !l.dark {
-					for _, what := range browsertest.Ask[[]string](b, small) {
-						t.Errorf("%s %s: smaller than a finger: %s", l, path, what)
-					}
-				}
-				// Contrast differs by ground, and what is there by width.
-				if l == phone || l == laptopDark {
-					if !loaded {
-						b.Script(axe)
-						loaded = true
-					}
-					for _, f := range browsertest.Ask[[]finding](b, runAxe) {
-						if f.Impact == "serious" || f.Impact == "critical" {
-							t.Errorf("%s %s: %s (%s):\n%s", l, path, f.Help, f.ID, strings.Join(f.Nodes, "\n"))
-						} else {
-							milder[fmt.Sprintf("%s (%s, %s)", f.Help, f.ID, f.Impact)]++
-						}
-					}
+			for _, f := range browsertest.Ask[[]finding](b, runAxe) {
+				if f.Impact == "serious" || f.Impact == "critical" {
+					t.Errorf("%s %s: %s (%s):\n%s", l, path, f.Help, f.ID, strings.Join(f.Nodes, "\n"))
+				} else {
+					milder[fmt.Sprintf("%s (%s, %s)", f.Help, f.ID, f.Impact)]++
 				}
 			}
 		}
@@ -212,6 +226,7 @@ func TestKeyboardAlone(t *testing.T) {
 	if testing.Short() {
 		t.Skip("tabs through every page")
 	}
+	t.Parallel()
 	h := furnished(t)
 	b := h.hers(laptop)
 	for _, path := range pages(b) {
