@@ -107,6 +107,9 @@ func (s *server) pages(ctx context.Context) []string {
 			path, query, _ := strings.Cut(page, "?")
 			name, _, _ := strings.Cut(query, "=")
 			kind := one.ReplaceAllString(one.ReplaceAllString(path, "/#$2"), "/#$2") + "?" + name
+			if strings.HasPrefix(path, "/learn/tags/") {
+				kind = "/learn/tags/#"
+			}
 			if known[kind] || page == "" || strings.Contains(link[0], " download") || strings.HasPrefix(path, "/api/") || strings.Contains(path, "export") || strings.Contains(path, "/listening") {
 				continue
 			}
