@@ -27,6 +27,7 @@ func botAndChat(t *testing.T, l look) {
 	b.Open("/bots")
 	b.Click("main a[href='/bots/new']")
 	b.Click("a[href='/bots/new?kind=echo']")
+	b.See("[name=name]")
 	l.right(t, b)
 	name, words := l.in("鹦鹉", "Parrot"), l.in("今天天气怎么样？", "How is the weather today?")
 	b.Type("[name=name]", name)

@@ -111,6 +111,7 @@ const small = `[...document.querySelectorAll("main button, main a.button, main s
 
 // wrong is what the page that a browser shows has that no page may have.
 func (l look) wrong(b *browsertest.Browser) []string {
+	b.Until("document.readyState === 'complete'")
 	b.Script(settled)
 	list := browsertest.Ask[[]string](b, checks+"("+l.in(`"zh-CN"`, `"en"`)+")")
 	if l.width == phone.width {

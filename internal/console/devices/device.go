@@ -35,11 +35,14 @@ func (d *view) tool(name string) *board.Listing {
 	return &d.Tools[i]
 }
 
+// offersNothing is said of a device that sleeps.
+const offersNothing = "nothing"
+
 // offers names what of a device can be asked and set at once, which is nothing while it
 // sleeps: a board that wakes tells a moment later which tools it has.
 func (d *view) offers() string {
 	if !d.Online {
-		return "nothing"
+		return offersNothing
 	}
 	names := "status"
 	for _, name := range []string{toolInfo, toolVolume, toolBrightness, toolTheme} {
@@ -197,10 +200,13 @@ func (p *pages) lookAt(ctx context.Context, v *page.Visit, number int64, l *devi
 		return err
 	}
 	before := l.offers
-	if l.offers = d.offers(); l.offers == before {
+	switch l.offers = d.offers(); {
+	case l.offers == before:
 		return nil
+	case before == offersNothing || l.offers == offersNothing:
+		return l.send(patch("#now", "outerHTML", nowComes(v, &d)))
 	}
-	return l.send(patch("#now", "outerHTML", nowComes(v, &d)))
+	return l.send(patch("#now-again", "outerHTML", nowAgain(&d)))
 }
 
 // words says what a notice means.

@@ -39,7 +39,7 @@ type frames struct {
 	times *timings
 	turn  chan struct{} // held by who writes; holds 1
 	over  chan struct{} // closed when nothing can come any more
-	stirs atomic.Int64  // grows with everything that moves on the connection
+	stirs atomic.Int64  // grows with everything that shows that the far side reads or writes
 }
 
 func newFrames(s *session, a *arrival, times *timings) *frames {
@@ -119,6 +119,10 @@ func (w *frames) beat() {
 	}
 }
 
+// buffered is how long a write may take that goes no further than into the buffers of
+// this machine. One that took longer had to wait until the far side had read something.
+const buffered = 20 * time.Millisecond
+
 // send writes a frame.
 func (w *frames) send(ctx context.Context, m *outgoing) error {
 	select {
@@ -135,11 +139,14 @@ func (w *frames) send(ctx context.Context, m *outgoing) error {
 	// A frame must not be cut, so ctx does not end the write.
 	limited, cancel := context.WithTimeout(w.s.ctx, frameTimeout)
 	defer cancel()
+	began := time.Now()
 	if err := w.a.conn.Write(limited, websocket.MessageText, m.body); err != nil {
 		w.s.fail(&goneError{err})
 		return &goneError{err}
 	}
-	w.stirs.Add(1)
+	if time.Since(began) > buffered {
+		w.stirs.Add(1)
+	}
 	return nil
 }
 

@@ -138,14 +138,17 @@ func TestGoneWithoutAWord(t *testing.T) {
 	r, url := newHost(t, Settings{}, times)
 	stop := make(chan struct{})
 	defer close(stop)
-	dialIn(t, url, map[string]farHandler{"notifications/x": nil, "notifications/cancelled": func(*far, *message) string {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	dialIn(t, url, map[string]farHandler{"tools/call": func(*far, *message) string {
+		cancel() // so that it is told, and that there is no work
+		return ""
+	}, "notifications/cancelled": func(*far, *message) string {
 		<-stop // it reads no more, and so answers nothing, as if its cable had been pulled
 		return ""
 	}, "ping": func(*far, *message) string { return "" }})
 	r.tools("tools are offered", some)
 	r.state(Ready)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
 	if _, err := r.call(ctx, "do", "{}"); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}

@@ -248,7 +248,15 @@ func TestSurfaceChanges(t *testing.T) {
 	if row.Approval != wire.PendingReapproval || !slices.Equal(row.Commands, []string{"kitchen.echo"}) || !slices.Equal(row.PendingCmds, []string{"kitchen.echo", "kitchen.fail"}) {
 		t.Errorf("%+v", row)
 	}
-	call[invoked](op, wire.MethodNodeInvoke, invokeParams(n.ID(), "kitchen.echo", m{}))
+	// It has been greeted a moment before it is plugged in: until then operators are told to
+	// try again.
+	for again := true; again; {
+		err := op.Call(op.ctx, wire.MethodNodeInvoke, invokeParams(n.ID(), "kitchen.echo", m{}), nil)
+		e, refused := errors.AsType[*wire.Error](err)
+		if again = refused && e.Retryable; err != nil && !again {
+			t.Fatal(err)
+		}
+	}
 	if e := op.refused(wire.MethodNodeInvoke, invokeParams(n.ID(), "kitchen.fail", m{})); e.Code != wire.InvalidRequest {
 		t.Error(e)
 	}

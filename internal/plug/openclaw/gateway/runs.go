@@ -3,6 +3,7 @@ package gateway
 import (
 	"container/list"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -134,24 +135,30 @@ func (r *runs) over(n *run) {
 
 // running are the runs of a conversation that are not over, the oldest first.
 func (r *runs) running(owner, key string) []*run {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	p := r.people[owner]
-	if p == nil {
-		return nil
-	}
 	var out []*run
-	for at := p.order.Front(); at != nil; at = at.Next() {
-		n := at.Value.(*run)
-		select {
-		case <-n.done:
-		default:
-			if n.question.session.key == key {
+	r.mu.Lock()
+	if p := r.people[owner]; p != nil {
+		for at := p.order.Front(); at != nil; at = at.Next() {
+			if n := at.Value.(*run); n.question.session.key == key {
 				out = append(out, n)
 			}
 		}
 	}
-	return out
+	r.mu.Unlock()
+	return slices.DeleteFunc(out, (*run).told)
+}
+
+// told says whether it was told how the answer ended, a moment before everything about
+// the run is over: who has heard that may ask at once.
+func (n *run) told() bool {
+	select {
+	case <-n.done:
+		return true
+	default:
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.state != ""
 }
 
 // find finds a run; nil if there is none.
@@ -336,15 +343,13 @@ func (n *run) agentLocked(stream string, data any) {
 
 // status is how far a run is, for whoever asks again.
 func (n *run) status(first string, again bool) string {
-	if !again {
+	switch {
+	case !again:
 		return first
-	}
-	select {
-	case <-n.done:
+	case n.told():
 		return "ok"
-	default:
-		return "in_flight"
 	}
+	return "in_flight"
 }
 
 // inFlight is what a run has said so far.
