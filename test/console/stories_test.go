@@ -52,6 +52,7 @@ func botAndChat(t *testing.T, l look) {
 	b.Open("/activity")
 	b.Reads("main", name)
 	b.Click("main a[href^='/activity/turns/']")
+	b.Until("location.pathname.startsWith('/activity/turns/')")
 	b.See("main svg")
 	l.right(t, b)
 }
@@ -80,6 +81,7 @@ func glassesAreBound(t *testing.T, l look) {
 	b.See("#bound")
 	l.right(t, b)
 	b.Click("#bound a.main")
+	b.Until("!document.querySelector('#bound')")
 	b.Reads("main", "wearer-7")
 	l.right(t, b)
 	// And not any more.

@@ -111,9 +111,12 @@ const small = `[...document.querySelectorAll("main button, main a.button, main s
 
 // wrong is what the page that a browser shows has that no page may have.
 func (l look) wrong(b *browsertest.Browser) []string {
-	b.Until("document.readyState === 'complete'")
-	b.Script(settled)
-	list := browsertest.Ask[[]string](b, checks+"("+l.in(`"zh-CN"`, `"en"`)+")")
+	var list []string
+	for list == nil { // or another page has just begun to come
+		b.Until("document.readyState === 'complete'")
+		b.Script(settled)
+		list = browsertest.Ask[[]string](b, "document.readyState === 'complete' ? "+checks+"("+l.in(`"zh-CN"`, `"en"`)+") : null")
+	}
 	if l.width == phone.width {
 		for _, what := range browsertest.Ask[[]string](b, small) {
 			list = append(list, "smaller than a finger: "+what)
