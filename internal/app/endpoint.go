@@ -140,18 +140,13 @@ func newServers(o upstream.Options, messages *bus.Bus) (*upstream.Manager, error
 
 // offeredElsewhere counts the tools of a server that connects to us which another
 // instance offers. It is 0 if the server is here, given how it is here.
-func offeredElsewhere(hub *board.Board, u store.Upstream, here upstream.Status) (n int) {
+func offeredElsewhere(hub *board.Board, u store.Upstream, here upstream.Status) int {
 	if u.Kind != UpstreamDialsIn || here.State == upstream.Ready || here.Tools > 0 {
 		return 0
 	}
-	list, err := hub.Inventory(u.Owner, "")
-	if err != nil {
+	_, _, tools := hub.Plugged(OutletOf(u))
+	if len(tools) == 0 || tools[0].Here() { // it has connected here since its status was read
 		return 0
 	}
-	for _, t := range list {
-		if t.Outlet().ID == OutletOf(u) {
-			n++
-		}
-	}
-	return n
+	return len(tools)
 }

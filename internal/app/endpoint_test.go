@@ -329,6 +329,9 @@ func TestEndpointOfTwoInstances(t *testing.T) {
 	if h := health(there); h.State != control.UpstreamReady {
 		t.Errorf("there its health is %+v", h)
 	}
+	if n := offeredElsewhere(there.Board, u, upstream.Status{State: upstream.Waiting}); n != 0 {
+		t.Errorf("by a status that was read before it connected, %d of its tools are elsewhere", n)
+	}
 
 	// It comes here, while the other instance believes that it still is there.
 	newer := dial(t, here.url+token)

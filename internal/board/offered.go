@@ -46,6 +46,12 @@ func (o *Offered) kept() *made {
 // Outlet is where the tool's provider is plugged in.
 func (o *Offered) Outlet() Outlet { return o.of.Outlet }
 
+// Here reports whether the tool is offered on this instance, and not by another.
+func (o *Offered) Here() bool {
+	_, far := o.of.at.(*farPlace)
+	return !far
+}
+
 // offer is an outlet with what it offers at one time; immutable.
 type offer struct {
 	Outlet

@@ -302,11 +302,11 @@ func (u *upstream) entertain(a *arrival, t tried) error {
 	if u.socket == nil {
 		u.socket = u.m.opt.Plug(u.spec, u)
 	}
-	u.offer(t.catalog)
+	u.begin(t)
 	if u.m.opt.Arrived != nil && a.ctx.Err() == nil {
 		u.m.opt.Arrived(u.spec)
 	}
-	return u.serve(t)
+	return u.serve(t.session)
 }
 
 // left takes note of why there is no connection any more. Greeted says that

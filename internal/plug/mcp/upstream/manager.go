@@ -55,7 +55,8 @@ func (s *Spec) name() string {
 
 // Socket is where an upstream is plugged in.
 type Socket interface {
-	// Offer replaces the list of tools. The list belongs to the callee.
+	// Offer replaces the list of tools. The list belongs to the callee, which must not
+	// call the [Manager] before it has returned.
 	Offer(tools []tool.Tool)
 	// Unplug ends the offer. It is called once, after the last Offer.
 	Unplug()

@@ -147,7 +147,8 @@ func (u *upstream) run() {
 		err := t.err
 		if err == nil {
 			began := time.Now()
-			err = u.serve(t)
+			u.begin(t)
+			err = u.serve(t.session)
 			if u.ctx.Err() != nil {
 				return
 			}
@@ -245,19 +246,25 @@ func (u *upstream) rest(t *Trouble, d time.Duration, away *<-chan time.Time) boo
 	}
 }
 
-// serve keeps a connection until it ends, and says why it did.
-func (u *upstream) serve(t tried) error {
+// begin publishes a new connection: its tools, its catalog and its state become visible
+// together.
+func (u *upstream) begin(t tried) {
 	s := t.session
 	u.timeouts.Store(0)
 	u.news = ""
-	u.offer(t.catalog)
-	u.setSession(s)
-	u.m.metrics.connected.WithLabelValues(u.spec.Slug).Inc()
+	u.publish(t.catalog, s)
 	u.log.Info("upstream: connected", "protocol", s.version, "transport", u.knack.transport, "tools", len(t.catalog.tools),
 		"hidden", t.catalog.hidden, "skipped", t.catalog.skipped, "cut", t.catalog.cut)
+}
+
+// serve keeps a connection that has begun until it ends, and says why it did.
+func (u *upstream) serve(s *session) error {
+	u.m.metrics.connected.WithLabelValues(u.spec.Slug).Inc()
 	err := u.tend(s)
 	u.m.metrics.connected.WithLabelValues(u.spec.Slug).Dec()
-	u.setSession(nil)
+	u.mu.Lock()
+	u.useSession(nil)
+	u.mu.Unlock()
 	u.part(s)
 	u.keepLines(s)
 	return err
@@ -347,8 +354,18 @@ func (u *upstream) refresh(s *session) {
 }
 
 // offer tells the board what there is, if that is something new.
-func (u *upstream) offer(c *catalog) {
+func (u *upstream) offer(c *catalog) { u.publish(c, nil) }
+
+// publish makes a catalog the one that counts, and with it a session, unless that is nil.
+// The board gets the tools while mu is held: whoever sees new tools there sees the status
+// that belongs to them, and the other way round.
+func (u *upstream) publish(c *catalog, s *session) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	u.keep(c)
+	if s != nil {
+		u.useSession(s)
+	}
 	if len(c.tools) == len(u.offered) && (len(c.tools) == 0 || reflect.DeepEqual(c.tools, u.offered)) {
 		return
 	}
@@ -356,9 +373,8 @@ func (u *upstream) offer(c *catalog) {
 	u.socket.Offer(append([]tool.Tool(nil), c.tools...))
 }
 
+// keep remembers a catalog. The caller holds u.mu.
 func (u *upstream) keep(c *catalog) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
 	u.catalog = c
 	u.status.Tools, u.status.Hidden, u.status.Skipped, u.status.Cut = len(c.tools), c.hidden, c.skipped, c.cut
 }
@@ -370,6 +386,8 @@ func (u *upstream) withdraw() {
 		return
 	}
 	// Not only the tools: what is plugged in here hides what another instance has.
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	u.keep(&catalog{})
 	if u.socket != nil {
 		u.socket.Unplug()
@@ -388,10 +406,8 @@ func (u *upstream) setState(state State, t *Trouble, next time.Time) {
 	}
 }
 
-// setSession makes a session the one that calls go by, or none.
-func (u *upstream) setSession(s *session) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+// useSession makes a session the one that calls go by, or none. The caller holds u.mu.
+func (u *upstream) useSession(s *session) {
 	u.session = s
 	close(u.changed)
 	u.changed = make(chan struct{})

@@ -1,0 +1,53 @@
+package upstream
+
+import (
+	"testing"
+	"time"
+
+	"patchbay/internal/tool"
+)
+
+// onOffer is a socket that does something when tools have just become visible.
+type onOffer struct {
+	Socket
+	do func()
+}
+
+func (o onOffer) Offer(tools []tool.Tool) {
+	o.Socket.Offer(tools)
+	if len(tools) > 0 {
+		o.do()
+	}
+}
+
+// Whoever sees the tools of a server sees that it is connected.
+func TestToolsAndStateTogether(t *testing.T) {
+	for _, dialsIn := range []bool{false, true} {
+		r := newRig(t, newOdd(t, nil).settings(), brisk())
+		seen := make(chan Status, 1)
+		r.m.opt.Plug = func(spec Spec, p tool.Provider) Socket {
+			return onOffer{r.board.plug(spec, p), func() {
+				read := make(chan struct{})
+				go func() {
+					defer close(read)
+					st, _ := r.m.Status(spec.ID)
+					seen <- st
+				}()
+				select {
+				case <-read: // what it read is what it was before
+				case <-time.After(50 * time.Millisecond): // it waits for this to end
+				}
+			}}
+		}
+		if r.spec.DialsIn = dialsIn; dialsIn {
+			r.spec.Settings = Settings{}
+		}
+		r.start()
+		if dialsIn {
+			dialIn(t, r.door(), nil)
+		}
+		if st := <-seen; st.State != Ready || st.Tools != 1 || st.Err != nil || st.Protocol == "" {
+			t.Errorf("dials in %v: with its tools the status is %+v", dialsIn, st)
+		}
+	}
+}
