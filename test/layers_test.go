@@ -53,7 +53,7 @@ var standsOn = map[string][]string{
 	"plug/xiaozhi/udp":    {"plug/xiaozhi/wire"},
 	"plug/xiaozhi/wire":   {"jsonrpc"},
 	"plug/mcp/stdio":      {"jsonrpc"},
-	"plug/mcp/upstream":   {"talk", "tool"},
+	"plug/mcp/upstream":   {"talk", "tool", "jsonrpc"},
 	"plug/openai":         {"talk", "tool"},
 
 	"plug/openclaw/bot":          {"board", "plug/openclaw/client", "plug/openclaw/wire", "store", "talk"},

@@ -50,7 +50,7 @@ func (b *Board) Call(ctx context.Context, who Access, name string, c *tool.Call)
 	if len(c.Args) == 0 || string(c.Args) == "null" {
 		c.Args = json.RawMessage("{}")
 	}
-	o, rules, err := b.admit(who, name, c.Args)
+	o, rules, err := b.admit(ctx, who, name, c.Args)
 	var res *tool.Result
 	ran := false
 	if err == nil {
@@ -73,7 +73,7 @@ func (b *Board) Call(ctx context.Context, who Access, name string, c *tool.Call)
 func (b *Board) Settle(ctx context.Context) { b.audit.settled(ctx) }
 
 // admit finds a tool and decides whether it may be called so.
-func (b *Board) admit(who Access, name string, args []byte) (*Offered, Rules, error) {
+func (b *Board) admit(ctx context.Context, who Access, name string, args []byte) (*Offered, Rules, error) {
 	v, err := b.View(who.Person, who.Rules)
 	if err != nil {
 		return nil, Rules{}, tool.Fail(tool.Failed, "The rules of this key cannot be read.", err)
@@ -92,7 +92,10 @@ func (b *Board) admit(who Access, name string, args []byte) (*Offered, Rules, er
 	if args[0] != '{' {
 		return o, rules, tool.Fail(tool.BadArgs, "The arguments must be a JSON object.", nil)
 	}
-	if err := o.check(args); err != nil {
+	if err := o.check(ctx, args); err != nil {
+		if err == ctx.Err() {
+			return o, rules, tool.Fail(tool.Cancelled, "The call was cancelled.", context.Cause(ctx))
+		}
 		return o, rules, tool.Fail(tool.BadArgs, err.Error(), nil)
 	}
 	return o, rules, nil

@@ -82,7 +82,7 @@ func FuzzFlat(f *testing.F) {
 		o := &Offered{Tool: &tool.Tool{Input: text}}
 		o.kept().schema = &schema{text: text} // leaves it to the library
 		o.kept().check.Do(func() {})
-		if err := o.check(args); err != nil {
+		if err := o.check(t.Context(), args); err != nil {
 			t.Errorf("schema %s, arguments %s: %v", text, args, err)
 		}
 		if !json.Valid(bytes.TrimSpace(args)) {

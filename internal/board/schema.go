@@ -2,6 +2,7 @@ package board
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,10 +15,12 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
+
+	"patchbay/internal/jsonrpc"
 )
 
-// schema checks arguments. One that cannot be compiled checks nothing, since its
-// provider will check for itself.
+// schema checks arguments. One that cannot be compiled, or would take too long to be,
+// checks nothing, since its provider will check for itself.
 type schema struct {
 	text     []byte
 	flat     *flat // approves of most arguments; nil if the schema is no simple one
@@ -71,11 +74,12 @@ func compile(text []byte) (*jsonschema.Schema, error) {
 	if json.Unmarshal(text, &top) == nil && len(top) == 1 && top["type"] == "object" {
 		return nil, nil // says no more than what every call is checked for
 	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	doc, err := readSchemaDoc(text)
 	if err != nil {
 		return nil, err
 	}
 	c := jsonschema.NewCompiler()
+	c.UseRegexpEngine(compilePattern)
 	c.UseLoader(noFetch{})
 	const at = "mem:///arguments.json"
 	if err := c.AddResource(at, doc); err != nil {
@@ -84,12 +88,22 @@ func compile(text []byte) (*jsonschema.Schema, error) {
 	return c.Compile(at)
 }
 
-// maxSchemaTold is the largest schema that a refused caller is shown.
-const maxSchemaTold = 2 << 10
+const (
+	// maxSchemaTold is the largest schema that a refused caller is shown.
+	maxSchemaTold = 2 << 10
+	// maxComplaint is how long one reason may be: some of them quote the schema.
+	maxComplaint = 500
+	// maxReasons is how many reasons are looked through for those that are told.
+	maxReasons = 200
+)
 
 // check finds out whether arguments fit the tool's schema. The error says what
-// is wrong in words from which a model can repair its call.
-func (o *Offered) check(args []byte) error {
+// is wrong in words from which a model can repair its call; it is that of ctx if that
+// has ended.
+func (o *Offered) check(ctx context.Context, args []byte) error {
+	if jsonrpc.Depth(args) > maxArgsDepth {
+		return sentence(errTooDeep)
+	}
 	m := o.kept()
 	m.check.Do(func() { m.schema = o.of.catalog.schemas.of(o.Input) })
 	if m.schema.flat != nil && m.schema.flat.fits(args) {
@@ -97,13 +111,22 @@ func (o *Offered) check(args []byte) error {
 	}
 	s := m.schema.library()
 	if s == nil {
-		return nil
+		return ctx.Err()
 	}
 	dec := json.NewDecoder(bytes.NewReader(args))
 	dec.UseNumber()
 	var v any
 	if err := dec.Decode(&v); err != nil {
 		return errors.New("the arguments are no JSON")
+	}
+	cost := newMeter(ctx)
+	cost.values(v)
+	cost.check(s, v, 0)
+	switch {
+	case cost.err != nil && cost.err == ctx.Err():
+		return cost.err
+	case cost.err != nil:
+		return sentence(cost.err)
 	}
 	err := s.Validate(v)
 	if err == nil {
@@ -120,6 +143,11 @@ func (o *Offered) check(args []byte) error {
 	return errors.New(text)
 }
 
+// sentence is why arguments are refused that were not looked at more closely.
+func sentence(err error) error {
+	return errors.New(strings.ToUpper(err.Error()[:1]) + err.Error()[1:] + ".")
+}
+
 // maxComplaints is how many things a caller is told at once.
 const maxComplaints = 8
 
@@ -129,15 +157,19 @@ var plainEnglish = message.NewPrinter(language.English)
 // place.
 func complaints(e *jsonschema.ValidationError) []string {
 	var out []string
+	reasons := 0
 	var walk func(*jsonschema.ValidationError)
 	walk = func(e *jsonschema.ValidationError) {
+		if reasons++; reasons > maxReasons || len(out) == maxComplaints {
+			return
+		}
 		if len(e.Causes) > 0 {
 			for _, c := range e.Causes {
 				walk(c)
 			}
 			return
 		}
-		if text := complaint(e); len(out) < maxComplaints && !slices.Contains(out, text) {
+		if text := clip(complaint(e), maxComplaint); !slices.Contains(out, text) {
 			out = append(out, text)
 		}
 	}

@@ -25,13 +25,15 @@ func order(raw json.RawMessage) (names []string) {
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return nil
 	}
+	seen := map[string]bool{}
 	for d.More() {
 		name, err := d.Token()
 		var v json.RawMessage
 		if err != nil || d.Decode(&v) != nil {
 			return names
 		}
-		if s, ok := name.(string); ok && !slices.Contains(names, s) {
+		if s, ok := name.(string); ok && !seen[s] {
+			seen[s] = true
 			names = append(names, s)
 		}
 	}
@@ -118,7 +120,7 @@ func (r *reader) behind(s map[string]json.RawMessage) map[string]json.RawMessage
 	if ref := text(s["$ref"]); ref != "" {
 		for _, at := range []string{"$defs", "definitions"} {
 			if name, ok := strings.CutPrefix(ref, "#/"+at+"/"); ok {
-				return members(members(r.root[at])[name])
+				return members(r.shared(at)[name])
 			}
 		}
 		return nil
@@ -130,6 +132,19 @@ func (r *reader) behind(s map[string]json.RawMessage) map[string]json.RawMessage
 		}
 	}
 	return nil
+}
+
+// shared are the schemas that others refer to, which are read once.
+func (r *reader) shared(at string) map[string]json.RawMessage {
+	known, ok := r.defs[at]
+	if !ok {
+		if r.defs == nil {
+			r.defs = map[string]map[string]json.RawMessage{}
+		}
+		known = members(r.root[at])
+		r.defs[at] = known
+	}
+	return known
 }
 
 // kindOf is the only type of a schema beside null; empty if there are several, or none.

@@ -126,7 +126,10 @@ func Read(schema json.RawMessage) *Form {
 	}
 	// Some say what they need without saying what it is.
 	for _, name := range required {
-		if _, known := props[name]; !known && len(f.Fields) < maxFields {
+		if len(f.Fields) == maxFields {
+			break
+		}
+		if _, known := props[name]; !known {
 			f.Fields = append(f.Fields, r.field(name, nil, true))
 		}
 	}
@@ -147,7 +150,10 @@ func (f *Form) Get(key string) *Field {
 }
 
 // reader reads the properties of one schema.
-type reader struct{ root map[string]json.RawMessage }
+type reader struct {
+	root map[string]json.RawMessage
+	defs map[string]map[string]json.RawMessage
+}
 
 // field makes the field of a property.
 func (r *reader) field(name string, raw json.RawMessage, required bool) Field {

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"patchbay/internal/jsonrpc"
 	"patchbay/internal/tool"
 )
 
@@ -25,8 +26,12 @@ const (
 	maxName = 256
 	// maxParamHeads bounds the headers that a tool can ask for.
 	maxParamHeads = 32
-	// maxSchemaDepth bounds the search for them.
-	maxSchemaDepth = 16
+	// maxHeadDepth bounds the search for them.
+	maxHeadDepth = 16
+	// maxToolDepth bounds how deep a tool is nested as it is written. In an answer it
+	// stands four levels deep, and parsers of clients refuse the whole answer from some
+	// depth on: .NET at 64, Rust at 128, pydantic at 200, Python at 1,000.
+	maxToolDepth = 56
 )
 
 // catalog is what a server offers, after the owner's choice.
@@ -164,7 +169,7 @@ func readTool(raw json.RawMessage) (tool.Tool, bool) {
 		Meta  json.RawMessage `json:"_meta"`
 	}
 	// Go repairs text that is not UTF-8 in some places and not in others.
-	if !utf8.Valid(raw) || !isObject(raw) || json.Unmarshal(raw, &in) != nil {
+	if jsonrpc.Depth(raw) > maxToolDepth || !utf8.Valid(raw) || !isObject(raw) || json.Unmarshal(raw, &in) != nil {
 		return tool.Tool{}, false
 	}
 	input, ok := inputSchema(in.Input)
@@ -237,7 +242,7 @@ func paramHeads(schema json.RawMessage) []paramHead {
 			Header     string                     `json:"x-mcp-header"`
 			Properties map[string]json.RawMessage `json:"properties"`
 		}
-		if len(path) > maxSchemaDepth || json.Unmarshal(raw, &s) != nil || len(list) == maxParamHeads {
+		if len(path) > maxHeadDepth || json.Unmarshal(raw, &s) != nil || len(list) == maxParamHeads {
 			return
 		}
 		if len(path) > 0 && s.Header != "" && httpguts.ValidHeaderFieldName(s.Header) {

@@ -86,6 +86,8 @@ func TestGarbageTools(t *testing.T) {
 		`{"name":"good","description":"the second of that name","inputSchema":{"type":"object"}}`,
 		"{\"name\":\"x\",\"description\":\"\xff\",\"inputSchema\":{\"type\":\"object\"}}",
 		`{"name":"x","inputSchema":{"type":"object"},"description":"` + strings.Repeat("d", maxDescription+1) + `"}`,
+		`{"name":"deep","inputSchema":` + strings.Repeat(`{"not":`, 3000) + `{}` + strings.Repeat(`}`, 3000) + `}`,
+		`{"name":"deep","inputSchema":{"type":"object"},"_meta":{"x":` + strings.Repeat(`[`, 60) + strings.Repeat(`]`, 60) + `}}`,
 		`{"name":"a\nb","inputSchema":{"type":"object"}}`, `{"name":"` + strings.Repeat("n", maxName+1) + `","inputSchema":{"type":"object"}}`,
 	}
 	text := `{"name":"good","description":"first","inputSchema":{"type":"object"}},` + strings.Join(bad, ",") + `,{"name":"also good","inputSchema":{"type":"object"}}`
