@@ -25,8 +25,8 @@ var (
 	sayNotReady     = talk.Say{Zh: "%s 没有就绪：%s", En: "%s is not ready: %s"}
 	sayGone         = talk.Say{Zh: "%s 没有应答，进程可能已崩溃", En: "%s does not answer; it may have crashed"}
 	sayNotServing   = talk.Say{Zh: "没有运行，%s 空闲", En: "does not run; %s is free"}
+	sayCannotListen = talk.Say{Zh: "无法监听 %s：%v", En: "cannot listen on %s: %v"}
 	adviceServe     = talk.Say{Zh: "启动：patchbay serve%s", En: "Start it with: patchbay serve%s"}
-	adviceOtherPort = talk.Say{Zh: "停掉占用端口的程序，或用 --listen 换一个端口。", En: "Stop what has the port, or choose another with --listen."}
 )
 
 // server checks the server that runs on the data folder, or that one could.
@@ -46,7 +46,8 @@ func (d *doctor) server(ctx context.Context) {
 func (d *doctor) port() {
 	l, err := net.Listen("tcp", d.settings.Listen)
 	if err != nil {
-		d.fail(sayCheckServer, talk.Told(err, d.sh.lang), adviceOtherPort)
+		cause, advice := app.ExplainListen("--listen", err)
+		d.fail(sayCheckServer, sayCannotListen.In(d.sh.lang, d.settings.Listen, cause), talk.Say{Zh: "%v。", En: "%v."}, advice)
 		return
 	}
 	l.Close()

@@ -126,7 +126,7 @@ func TestDoctorFindsTrouble(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := d.examine(exitFailed)
-	want(t, all, "server", bad, "address already in use")
+	want(t, all, "server", bad, "another program has that port")
 	want(t, all, "public_url", warn, "this machine or network only")
 	want(t, all, "clock", bad, "before the newest record")
 	want(t, all, "bot 1 (parrot)", bad, "45s")

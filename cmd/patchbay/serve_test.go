@@ -1,10 +1,17 @@
 package main
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"patchbay/internal/app"
 )
 
 func get(t *testing.T, address string) string {
@@ -107,5 +114,31 @@ func TestServeTakesSettingsFromFlags(t *testing.T) {
 	get(t, s.URL+"/healthz")
 	if got := s.stderr.String(); !strings.Contains(got, `"msg":"serving"`) {
 		t.Errorf("the log is not JSON: %q", got)
+	}
+}
+
+// A second server on a data folder would serve what the first has changed from its own
+// memory, and take its boards away: it does not start, and names the first.
+func TestServeOncePerFolder(t *testing.T) {
+	d := newDesk(t)
+	s := d.serve()
+	d.failing(exitFailed, "", []string{"serve", "--listen", "127.0.0.1:0"}, d.data, "process "+strconv.Itoa(os.Getpid()), s.URL, "--data")
+	port := strings.TrimPrefix(s.URL, "http://")
+	d.failing(exitFailed, "", []string{"serve", "--listen", port}, "process "+strconv.Itoa(os.Getpid()))
+	d.ok("user", "add", "ada") // commands work beside the server
+	var at app.Running
+	text, err := os.ReadFile(filepath.Join(d.data, "server.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &at)
+	}
+	if err != nil || at.URL != s.URL {
+		t.Errorf("commands are led to %q (%v), want %s", at.URL, err, s.URL)
+	}
+	other := *d
+	other.env = append(slices.Clone(d.env), "PATCHBAY_DATA="+t.TempDir())
+	other.env[1] = ""
+	other.failing(exitFailed, "", []string{"serve", "--listen", port}, "cannot listen on "+port, "another program has that port", "--listen")
+	if o := other.do("", "doctor", "--json"); strings.Contains(o.stdout, "dial tcp") || strings.Contains(o.stdout, "bind:") {
+		t.Errorf("doctor says %s", o.stdout)
 	}
 }

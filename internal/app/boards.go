@@ -186,8 +186,8 @@ const encodersAtOnce = 64
 func (v *voiceBoards) listen(c *config.Config) (err error) {
 	x := c.XiaoZhi
 	if x.MQTT != "" {
-		if v.plain, err = net.Listen("tcp", x.MQTT); err != nil {
-			return fmt.Errorf("listen for boards on MQTT (xiaozhi.mqtt): %w", err)
+		if v.plain, err = listen(x.MQTT, "--xiaozhi-mqtt"); err != nil {
+			return err
 		}
 	}
 	if x.MQTTTLS != "" {
@@ -199,14 +199,14 @@ func (v *voiceBoards) listen(c *config.Config) (err error) {
 			return err
 		}
 		v.tls = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
-		if v.secure, err = net.Listen("tcp", x.MQTTTLS); err != nil {
-			return fmt.Errorf("listen for boards on MQTT (xiaozhi.mqtt_tls): %w", err)
+		if v.secure, err = listen(x.MQTTTLS, "--xiaozhi-mqtt-tls"); err != nil {
+			return err
 		}
 	}
 	if x.Audio != "" {
 		v.audio, err = udp.Listen(x.Audio, udp.Options{PublicHost: x.AudioHost, PublicPort: x.AudioPort, Logger: v.log, Registerer: v.reg})
 		if err != nil {
-			return fmt.Errorf("listen for the sound of boards (xiaozhi.audio): %w", err)
+			return cannotListen(x.Audio, "--xiaozhi-audio", err)
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"patchbay/internal/config"
 	"patchbay/internal/plug/xiaozhi"
 	"patchbay/internal/store"
+	"patchbay/internal/talk"
 )
 
 // What serve --demo plugs in. The manual's examples use these.
@@ -27,15 +28,9 @@ const (
 	DemoBoardUUID = "5ca1ab1e-0000-4000-8000-00000000de30"
 )
 
-// demoConfig keeps the demo's data apart from real data, since its key is known
-// to everybody, and refuses to show it to anybody but this machine.
-func demoConfig(c *config.Config, addr net.Addr) (*config.Config, error) {
-	if a, ok := addr.(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
-		return nil, errors.New("--demo listens on loopback only, since everybody knows its key; use --listen 127.0.0.1:3000, or leave --demo out")
-	}
-	if c.Database.URL != "" {
-		return nil, errors.New("--demo keeps its data in a folder of its own; leave the database URL out")
-	}
+// demoConfig keeps the demo's data apart from real data, since its key is known to
+// everybody.
+func demoConfig(c *config.Config) *config.Config {
 	demo := *c
 	demo.Data = filepath.Join(c.Data, "demo")
 	for _, port := range []*string{&demo.XiaoZhi.MQTT, &demo.XiaoZhi.Audio} {
@@ -43,7 +38,29 @@ func demoConfig(c *config.Config, addr net.Addr) (*config.Config, error) {
 			*port = "127.0.0.1:0" // for the demo's board
 		}
 	}
-	return &demo, nil
+	return &demo
+}
+
+var (
+	sayDemoLoopback = talk.Say{
+		Zh: "--demo 的密钥人人皆知，因此只在本机监听；请用 --listen 127.0.0.1:3000，或去掉 --demo",
+		En: "--demo listens on loopback only, since everybody knows its key; use --listen 127.0.0.1:3000, or leave --demo out",
+	}
+	sayDemoFolder = talk.Say{
+		Zh: "--demo 的数据放在单独的文件夹里；请去掉数据库地址",
+		En: "--demo keeps its data in a folder of its own; leave the database URL out",
+	}
+)
+
+// demoAllowed refuses to show the demo to anybody but this machine.
+func demoAllowed(c *config.Config, addr net.Addr) error {
+	if a, ok := addr.(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
+		return sayDemoLoopback.Wrong()
+	}
+	if c.Database.URL != "" {
+		return sayDemoFolder.Wrong()
+	}
+	return nil
 }
 
 // seedDemo makes the demo's person, bot and key, those that are not there yet.

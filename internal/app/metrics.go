@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"time"
 
@@ -37,7 +36,7 @@ func serveMetrics(ctx context.Context, c *config.Config, reg *prometheus.Registr
 		<-ctx.Done()
 		return nil
 	}
-	l, err := net.Listen("tcp", c.Metrics.Listen)
+	l, err := listen(c.Metrics.Listen, "--metrics-listen")
 	if err != nil {
 		return err
 	}

@@ -63,14 +63,22 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
-	// Listen first: a port that is taken is the commonest reason not to start.
-	listener, err := net.Listen("tcp", c.Listen)
+	if o.Demo {
+		c = demoConfig(c)
+	}
+	lock, err := holdFolder(c, log)
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w", c.Listen, err)
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	// Before anything is opened: a port that is taken is the commonest reason not to start.
+	listener, err := listen(c.Listen, "--listen")
+	if err != nil {
+		return err
 	}
 	defer listener.Close()
 	if o.Demo {
-		if c, err = demoConfig(c, listener.Addr()); err != nil {
+		if err := demoAllowed(c, listener.Addr()); err != nil {
 			return err
 		}
 	}
@@ -244,6 +252,9 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		return err
 	}
 	defer retract(c)
+	if err := lock.Announce(url); err != nil {
+		return err
+	}
 
 	running, stop := errgroup.WithContext(ctx)
 	running.Go(func() error { return serveHTTP(server, listener, c) })

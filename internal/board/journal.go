@@ -127,7 +127,7 @@ func takeJournal(path string, create bool) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		locked, err := lockFile(f)
+		locked, err := store.LockFile(f)
 		if err != nil || !locked {
 			f.Close()
 			return nil, err

@@ -1,6 +1,6 @@
 //go:build unix && !aix && !solaris
 
-package board
+package store
 
 import (
 	"errors"
@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// lockFile locks an open file until it is closed, and says whether it could: another
-// process, or another board of this one, may have locked it. The lock of a process
+// LockFile locks an open file until it is closed, and reports whether it could: another
+// process, or another part of this one, may have locked it. The lock of a process
 // ends with it, however it ends.
-func lockFile(f *os.File) (bool, error) {
+func LockFile(f *os.File) (bool, error) {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		switch {

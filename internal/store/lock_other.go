@@ -1,0 +1,14 @@
+//go:build !unix || aix || solaris
+
+package store
+
+import (
+	"errors"
+	"os"
+)
+
+// LockFile fails here: files cannot be locked on this system. Calls are then committed
+// without a journal, and a second server on a data folder is not noticed.
+func LockFile(*os.File) (bool, error) {
+	return false, errors.New("files cannot be locked on this system")
+}
