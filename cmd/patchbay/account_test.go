@@ -99,3 +99,26 @@ func TestChinese(t *testing.T) {
 		t.Errorf("columns do not line up:\n%s", got)
 	}
 }
+
+// Nobody is locked out without a word: whoever has an account that has no password is told
+// how to get one, where the account is made, where the server starts, and by doctor.
+func TestAccountWithoutPassword(t *testing.T) {
+	d := newDesk(t)
+	set := "patchbay user passwd ada"
+	if got := d.ok("user", "add", "ada"); !strings.Contains(got, "cannot sign in") || !strings.Contains(got, set) {
+		t.Errorf("user add says %q", got)
+	}
+	s := d.serve()
+	if got := s.stderr.String(); !strings.Contains(got, "Nobody can sign in") || !strings.Contains(got, set+" --data "+d.data) {
+		t.Errorf("serve says %q", got)
+	}
+	all := d.examine(exitOK)
+	want(t, all, "console", warn, "nobody can sign in")
+	if got := all["console"].Advice; !strings.Contains(got, set) {
+		t.Errorf("doctor advises %q", got)
+	}
+	if o := d.do("correct horse\n", "user", "passwd", "ada", "--password-stdin"); o.code != exitOK {
+		t.Fatal(o.stderr)
+	}
+	want(t, d.examine(exitOK), "console", good, "1 can sign in")
+}

@@ -94,7 +94,12 @@ func hasData(c *config.Config) bool {
 }
 
 func (d dataFlags) noData(c *config.Config) error {
-	return talk.Say{Zh: "%s 里还没有数据；请先运行：patchbay user add 名称%s", En: "there is nothing in %s yet; begin with: patchbay user add NAME%s"}.Wrong(c.Data, d.again())
+	return sayNoData.Wrong(c.Data, d.again())
+}
+
+var sayNoData = talk.Say{
+	Zh: "%[1]s 里还没有数据；请先运行：patchbay serve%[2]s（再用浏览器打开它显示的地址），或：patchbay user add 名称%[2]s",
+	En: "there is nothing in %[1]s yet; begin with: patchbay serve%[2]s (and open the address it prints in a browser), or: patchbay user add NAME%[2]s",
 }
 
 // logger writes what nobody is told otherwise to standard error. What a bot finds

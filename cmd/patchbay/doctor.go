@@ -105,7 +105,10 @@ var (
 	sayCheckSettings = talk.Say{Zh: "设置", En: "settings"}
 	sayCheckDatabase = talk.Say{Zh: "数据库", En: "database"}
 	sayNothingYet    = talk.Say{Zh: "还没有数据", En: "there is nothing yet"}
-	sayBegin         = talk.Say{Zh: "开始使用：patchbay user add 名字%s", En: "Begin with: patchbay user add NAME%s"}
+	sayBegin         = talk.Say{
+		Zh: "开始使用：patchbay serve%[1]s，再用浏览器打开它显示的地址；或 patchbay user add 名称%[1]s。",
+		En: "Begin with: patchbay serve%[1]s, and open the address it prints in a browser; or patchbay user add NAME%[1]s",
+	}
 )
 
 func (d *doctor) add(check talk.Say, v verdict, found, advice string) {

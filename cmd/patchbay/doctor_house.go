@@ -182,6 +182,7 @@ func (d *doctor) people(ctx context.Context, b *app.Base) {
 var (
 	sayCheckConsole = talk.Say{Zh: "网页", En: "console"}
 	sayNobodySigns  = talk.Say{Zh: "没有人能登录：账户都没有密码", En: "nobody can sign in: no account has a password"}
+	advicePassword  = talk.Say{Zh: "设置密码：patchbay user passwd %s%s", En: "Set one: patchbay user passwd %s%s"}
 	saySignsIn      = talk.Say{Zh: "%d 人可以在 %s 登录", En: "%d can sign in at %s"}
 	sayClear        = talk.Say{Zh: "密码会不加密地传到 %s", En: "passwords travel to %s in the clear"}
 	adviceClear     = talk.Say{
@@ -195,7 +196,7 @@ var (
 func (d *doctor) console(people []store.Person) {
 	with := 0
 	for _, p := range people {
-		if p.Password != "" {
+		if signsIn(p) {
 			with++
 		}
 	}
@@ -206,7 +207,7 @@ func (d *doctor) console(people []store.Person) {
 	here := err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 	switch {
 	case with == 0:
-		d.ok(sayCheckConsole, sayNobodySigns)
+		d.warn(sayCheckConsole, sayNobodySigns.In(d.sh.lang), advicePassword, quoteWord(people[0].Name), d.again)
 	case !strings.HasPrefix(address, "https:") && c.TLS.Cert == "" && (!here || c.PublicURL != ""):
 		d.warn(sayCheckConsole, sayClear.In(d.sh.lang, address), adviceClear)
 	default:

@@ -43,7 +43,7 @@ func TestUsageErrors(t *testing.T) {
 func TestErrorsInChinese(t *testing.T) {
 	d := newDesk(t)
 	d.env = append(d.env, "LC_ALL=zh_CN.UTF-8")
-	d.failing(exitFailed, "", []string{"bot", "list"}, "patchbay: "+d.data+" 里还没有数据；请先运行：patchbay user add 名称")
+	d.failing(exitFailed, "", []string{"bot", "list"}, "patchbay: "+d.data+" 里还没有数据；请先运行：patchbay serve", "patchbay user add 名称")
 	d.ok("user", "add", "ada")
 	d.ok("bot", "add", "--name", "parrot", "--kind", "echo")
 	d.ok("bot", "add", "--name", "qwen", "--kind", "openai", "--set", "base_url=http://localhost:1/v1", "--set", "model=m")
@@ -95,7 +95,7 @@ func TestErrors(t *testing.T) {
 		{"user", "list"}, {"key", "list"}, {"bot", "list"}, {"bot", "show", "1"}, {"bind", "1"}, {"ask", "1", "hi"},
 		{"user", "passwd", "ada", "--password-stdin"},
 	} {
-		d.failing(exitFailed, "", args, "there is nothing in "+d.data, "patchbay user add NAME")
+		d.failing(exitFailed, "", args, "there is nothing in "+d.data, "begin with: patchbay serve", "patchbay user add NAME")
 	}
 	d.ok("user", "add", "ada")
 	d.ok("bot", "add", "--name", "parrot", "--kind", "echo")

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
 	"patchbay/internal/app"
 	"patchbay/internal/config"
+	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
 
@@ -57,6 +59,9 @@ func (c *serveCmd) greet(ctx context.Context, sh *shell, url string, b *app.Base
 	if code, err := b.Accounts.SetupCode(ctx); err == nil && code != "" {
 		fmt.Fprintln(sh.stderr, sayNobody.In(sh.lang, url, code, quoteWord(b.Config.Data)))
 	}
+	if people, err := b.Store.People.All(ctx); err == nil && len(people) > 0 && !slices.ContainsFunc(people, signsIn) {
+		fmt.Fprintln(sh.stderr, sayLockedOut.In(sh.lang, url, quoteWord(people[0].Name), quoteWord(b.Config.Data)))
+	}
 	switch {
 	case sh.json:
 		sh.writeJSON(map[string]any{"url": url, "pid": os.Getpid(), "data": b.Config.Data}, "") //nolint:errcheck // whoever reads it has gone
@@ -64,6 +69,9 @@ func (c *serveCmd) greet(ctx context.Context, sh *shell, url string, b *app.Base
 		sh.say(sayDemoServer, url, app.DemoBot, app.DemoKey, quoteWord(b.Config.Data), app.DemoBoard, "ws"+strings.TrimPrefix(url, "http"), app.DemoPerson, app.DemoPassword)
 	}
 }
+
+// signsIn reports whether somebody can sign in to the console.
+func signsIn(p store.Person) bool { return p.Password != "" }
 
 var (
 	sayDemoServer = talk.Say{
@@ -113,6 +121,10 @@ A simulated voice board is plugged in too, called %[5]s:
 patchbay device call %[5]s self.audio_speaker.set_volume volume=30 --data %[4]s
 
 OpenClaw's nodes and command line connect to %[6]s; a key for them: patchbay key add --name openclaw --scope node --scope operator --data %[4]s`,
+	}
+	sayLockedOut = talk.Say{
+		Zh: "没有人能在 %s 登录：账户都没有密码。在另一个终端里设置：patchbay user passwd %s --data %s",
+		En: "Nobody can sign in at %s: no account has a password. Set one in another terminal: patchbay user passwd %s --data %s",
 	}
 	sayNobody = talk.Say{
 		Zh: "还没有账户。用浏览器打开 %s ，设置码是 %s\n也可以在另一个终端里开始：patchbay user add 名字 --data %s",

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"patchbay/internal/app"
 	"patchbay/internal/control"
@@ -13,7 +14,7 @@ type userAddCmd struct {
 	Name          string `arg:"" help:"What the person is called."`
 	Role          string `help:"What they may do: admin (everything) or member (their own bots and keys). The first person is admin." enum:"admin,member" default:"member"`
 	Lang          string `help:"Language they are spoken to in: zh or en; without it, that of this terminal." enum:"zh,en," default:""`
-	PasswordStdin bool   `help:"Read a password from standard input. Without one they cannot sign in, but own bots and keys."`
+	PasswordStdin bool   `help:"Read a password from standard input instead of asking for it in the terminal. Without one they cannot sign in to the console, but own bots and keys."`
 	dataFlags     `embed:""`
 }
 
@@ -25,17 +26,20 @@ func (userAddCmd) Help() string {
     echo "$PASSWORD" | patchbay user add bob --role member --password-stdin`
 }
 
-var sayPersonAdded = talk.Say{Zh: "已为 %s 开通账户（%s）。", En: "%s has an account now (%s)."}
+var (
+	sayPersonAdded  = talk.Say{Zh: "已为 %s 开通账户（%s）。", En: "%s has an account now (%s)."}
+	sayPasswordWhat = talk.Say{
+		Zh: "给 %s 设一个密码，用来在网页上登录（至少 8 个字符；直接按回车则不设）。",
+		En: "A password for %s to sign in to the console with (at least 8 characters; none: press Enter).",
+	}
+	sayCannotSignIn = talk.Say{
+		Zh: "%s 还没有密码，不能登录网页；设置密码：patchbay user passwd %s%s",
+		En: "%s has no password and cannot sign in to the console; set one: patchbay user passwd %s%s",
+	}
+)
 
 // Run opens the account, and makes the data folder if there is none.
 func (c *userAddCmd) Run(ctx context.Context, sh *shell) error {
-	password := ""
-	if c.PasswordStdin {
-		var err error
-		if password, err = sh.readPassword(ctx); err != nil {
-			return err
-		}
-	}
 	lang := c.Lang
 	if lang == "" {
 		lang = string(sh.lang)
@@ -44,7 +48,18 @@ func (c *userAddCmd) Run(ctx context.Context, sh *shell) error {
 	if err != nil {
 		return err
 	}
+	password := ""
+	if c.PasswordStdin {
+		if password, err = sh.readPassword(ctx); err != nil {
+			return err
+		}
+	}
 	return withBase(ctx, sh, settings, func(b *app.Base) error {
+		if _, ok := terminal(sh.stdin); ok && !c.PasswordStdin {
+			if password, err = c.ask(ctx, sh, b); err != nil {
+				return err
+			}
+		}
 		p, err := b.Accounts.AddPerson(ctx, c.Name, c.Role, lang, password)
 		if err != nil {
 			return err
@@ -54,9 +69,21 @@ func (c *userAddCmd) Run(ctx context.Context, sh *shell) error {
 		}
 		return sh.result(p, func() {
 			sh.say(sayPersonAdded, p.Name, p.Role)
+			if password == "" {
+				sh.say(sayCannotSignIn, p.Name, quoteWord(p.Name), c.again())
+			}
 			sh.next(ctx, b, p, c.again())
 		})
 	})
+}
+
+// ask asks for a password in the terminal, unless the name is taken anyway.
+func (c *userAddCmd) ask(ctx context.Context, sh *shell, b *app.Base) (string, error) {
+	if _, err := b.Store.People.ByName(ctx, c.Name); err == nil {
+		return "", nil
+	}
+	fmt.Fprintln(sh.stderr, sayPasswordWhat.In(sh.lang, c.Name))
+	return sh.askPassword(ctx)
 }
 
 var sayNextBot = talk.Say{

@@ -70,7 +70,8 @@ func (sh *shell) readPassword(ctx context.Context) (string, error) {
 	return password, err
 }
 
-// askPassword asks a person for a new password, twice, without showing it.
+// askPassword asks a person for a new password, twice, without showing it. Nothing typed is
+// an empty password, which is not asked for again.
 func (sh *shell) askPassword(ctx context.Context) (string, error) {
 	fd, ok := terminal(sh.stdin)
 	if !ok {
@@ -84,7 +85,9 @@ func (sh *shell) askPassword(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		typed[i] = secret
+		if typed[i] = secret; typed[0] == "" {
+			break
+		}
 	}
 	if typed[0] != typed[1] {
 		return "", talk.Say{Zh: "两次输入不一样；没有作任何改动", En: "the two are not the same; nothing was changed"}.Wrong()

@@ -1,0 +1,147 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"patchbay/internal/account"
+)
+
+// pty makes a terminal: what is written to the master is typed.
+func pty(t *testing.T) (master, slave *os.File) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { master.Close() })
+	control := func(what, arg uintptr) {
+		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, master.Fd(), what, arg); errno != 0 {
+			t.Skip(errno)
+		}
+	}
+	var unlock int32
+	control(syscall.TIOCSPTLCK, uintptr(unsafe.Pointer(&unlock)))
+	var number uint32
+	control(syscall.TIOCGPTN, uintptr(unsafe.Pointer(&number)))
+	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { slave.Close() })
+	return master, slave
+}
+
+// session is a command that runs in a terminal.
+type session struct {
+	t      *testing.T
+	ctx    context.Context
+	master *os.File
+	shown  chan string
+	seen   strings.Builder // all that was shown
+	rest   string          // what was shown and not waited for yet
+	done   chan int        // gets the exit code
+}
+
+// typing runs a command in a terminal, until the test ends.
+func (d *desk) typing(args ...string) *session {
+	t := d.t
+	t.Helper()
+	master, slave := pty(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	s := &session{t: t, ctx: ctx, master: master, shown: make(chan string), done: make(chan int, 1)}
+	ended := make(chan struct{})
+	t.Cleanup(func() { cancel(); <-ended })
+	go func() {
+		defer close(ended)
+		code := run(ctx, args, slave, slave, slave, d.env)
+		slave.Close() // so that nobody waits for what is not said any more
+		s.done <- code
+	}()
+	go func() { // until the slave is closed
+		defer close(s.shown)
+		for b := make([]byte, 4096); ; {
+			n, err := master.Read(b)
+			if err != nil {
+				return
+			}
+			select {
+			case s.shown <- string(b[:n]):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return s
+}
+
+// wait reads until something is shown, and returns what came before it.
+func (s *session) wait(want string) (before string) {
+	s.t.Helper()
+	for !strings.Contains(s.rest, want) {
+		text, more := "", false
+		select {
+		case text, more = <-s.shown:
+		case <-s.ctx.Done():
+		}
+		if !more {
+			s.t.Fatalf("waiting for %q; shown was\n%s", want, s.seen.String())
+		}
+		s.rest += text
+		s.seen.WriteString(text)
+	}
+	before, s.rest, _ = strings.Cut(s.rest, want)
+	return before
+}
+
+// enter types something.
+func (s *session) enter(text string) {
+	s.t.Helper()
+	if _, err := s.master.WriteString(text); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// In a terminal an account gets its password when it is opened.
+func TestUserAddAsksForAPassword(t *testing.T) {
+	d := newDesk(t)
+	s := d.typing("user", "add", "ada")
+	s.wait("A password for ada")
+	s.wait("New password: ")
+	s.enter("correct horse\n")
+	s.wait("Once more: ")
+	s.enter("correct horse\n")
+	s.wait("ada has an account now (admin).")
+	if code := <-s.done; code != exitOK || strings.Contains(s.seen.String(), "horse") {
+		t.Errorf("exit code %d, shown was\n%s", code, s.seen.String())
+	}
+	if _, _, err := d.base().Accounts.SignIn(t.Context(), "ada", "correct horse", account.Browser{}); err != nil {
+		t.Errorf("ada cannot sign in: %v", err)
+	}
+	// Without one she is told what is missing, here and where it is looked for.
+	s = d.typing("user", "add", "bob")
+	s.wait("New password: ")
+	s.enter("\n")
+	s.wait("bob has no password and cannot sign in to the console; set one: patchbay user passwd bob")
+	if code := <-s.done; code != exitOK {
+		t.Errorf("exit code %d, shown was\n%s", code, s.seen.String())
+	}
+	// Passwords that differ make no account.
+	s = d.typing("user", "add", "eve")
+	s.wait("New password: ")
+	s.enter("correct horse\n")
+	s.wait("Once more: ")
+	s.enter("another horse\n")
+	s.wait("the two are not the same")
+	if code := <-s.done; code != exitFailed || strings.Contains(d.ok("user", "list"), "eve") {
+		t.Errorf("exit code %d, shown was\n%s", code, s.seen.String())
+	}
+}
