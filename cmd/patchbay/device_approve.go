@@ -33,7 +33,11 @@ Examples:
 }
 
 var (
-	sayApproved  = talk.Say{Zh: "设备 %d（%s）已归 %s。", En: "Device %d (%s) belongs to %s now."}
+	sayApproved = talk.Say{Zh: "设备 %d（%s）已归 %s。", En: "Device %d (%s) belongs to %s now."}
+	sayRepeats  = talk.Say{
+		Zh: "目前对语音板说话，它只会复述听到的话；机器人还不能通过它说话。",
+		En: "For now a board repeats what it hears when you talk to it; bots cannot talk through it yet.",
+	}
 	sayAnswersIt = talk.Say{Zh: "由机器人 %s 回答。", En: "The bot %s answers it."}
 	sayNoAnswers = talk.Say{Zh: "还没有机器人回答它：patchbay device bind %d 机器人", En: "No bot answers it yet: patchbay device bind %d BOT"}
 )
@@ -78,8 +82,9 @@ func (sh *shell) approved(r deviceRow) error {
 		sh.say(sayApproved, r.Number, r.Name, r.OwnerName)
 		if r.Bot == 0 {
 			sh.say(sayNoAnswers, r.Number)
-			return
+		} else {
+			sh.say(sayAnswersIt, r.BotName)
 		}
-		sh.say(sayAnswersIt, r.BotName)
+		sh.say(sayRepeats)
 	})
 }

@@ -198,7 +198,7 @@ func TestApprove(t *testing.T) {
 	}
 	others := h.Script(t, nil, nil) // ada's
 	h.own(h.Bob, "aa:aa:aa:aa:aa:02", "lamp")
-	if p := bob.Get("/devices/approve"); p.Status != http.StatusOK || !p.Has("bobs bot", "Six digits") || p.Has(others.Name) {
+	if p := bob.Get("/devices/approve"); p.Status != http.StatusOK || !p.Has("bobs bot", "Six digits", "a board repeats what it hears") || p.Has(others.Name) {
 		t.Fatalf("the form is %s", p.Text)
 	}
 	code := h.shows("aa:aa:aa:aa:aa:05")

@@ -29,7 +29,7 @@ var (
 	sayListening = talk.Say{Zh: "正在听", En: "Listening"}
 	saySpeaking  = talk.Say{Zh: "正在说", En: "Speaking"}
 
-	sayApproveTold  = talk.Say{Zh: "打开设备，它会显示并念出六位验证码，一刻钟内有效。", En: "Turn the device on: it shows, and says, a code of six digits, which is good for a quarter of an hour."}
+	sayApproveTold  = talk.Say{Zh: "打开设备，它会显示并念出六位验证码，一刻钟内有效。目前对语音板说话，它只会复述听到的话；机器人还不能通过它说话。", En: "Turn the device on: it shows, and says, a code of six digits, which is good for a quarter of an hour. For now a board repeats what it hears when you talk to it; bots cannot talk through it yet."}
 	sayCode         = talk.Say{Zh: "验证码", En: "Code"}
 	sayCodeTip      = talk.Say{Zh: "六位数字；空格不要紧。", En: "Six digits; spaces do not matter."}
 	sayName         = talk.Say{Zh: "名字", En: "Name"}

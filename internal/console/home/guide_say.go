@@ -17,7 +17,7 @@ var (
 	sayGlasses     = talk.Say{Zh: "Rokid 眼镜", En: "Rokid glasses"}
 	sayGlassesTold = talk.Say{Zh: "对眼镜说话、拍照，你的机器人来回答。", En: "Speak to your glasses, or show them something, and your bot answers."}
 	sayBoard       = talk.Say{Zh: "语音板", En: "A voice board"}
-	sayBoardTold   = talk.Say{Zh: "带麦克风和扬声器的小设备（小智），固件不用改。", En: "A small device with microphone and speaker (XiaoZhi). Its firmware stays as it is."}
+	sayBoardTold   = talk.Say{Zh: "带麦克风和扬声器的小设备（小智），固件不用改。目前对它说话，它只会复述听到的话；机器人还不能通过它说话。", En: "A small device with microphone and speaker (XiaoZhi). Its firmware stays as it is. For now it repeats what it hears when you talk to it; bots cannot talk through it yet."}
 	sayAgent       = talk.Say{Zh: "智能体或模型", En: "An agent or a model"}
 	sayAgentTold   = talk.Say{Zh: "由谁来回答：OpenClaw 的智能体，或任何兼容 OpenAI 接口的模型。", En: "Who answers: an agent of OpenClaw, or any model with an API like OpenAI's."}
 
@@ -61,7 +61,7 @@ var (
 	sayBoardType   = talk.Say{Zh: "在这里输入配对码", En: "Type the code in here"}
 	sayBoardType1  = talk.Say{Zh: "谁输入配对码，语音板就归谁。可以同时给它起名字、选机器人。", En: "Whoever types it in owns the board. You can give it a name and a bot at the same time."}
 	sayBoardWait1  = talk.Say{Zh: "等半分钟", En: "Wait half a minute"}
-	sayBoardWait1T = talk.Say{Zh: "语音板会自己连上来。之后就可以调音量、放声音、用它的工具了。", En: "The board connects by itself. Then you can set its volume, play sounds and use its tools."}
+	sayBoardWait1T = talk.Say{Zh: "语音板会自己连上来。对它说句话，它会复述出来。之后就可以调音量、放声音、用它的工具了。", En: "The board connects by itself. Say something to it: it repeats what it hears. Then you can set its volume, play sounds and use its tools."}
 
 	sayAgentWho     = talk.Say{Zh: "选择由谁回答", En: "Choose who answers"}
 	sayAgentModel   = talk.Say{Zh: "一个模型", En: "A model"}

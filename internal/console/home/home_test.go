@@ -50,7 +50,7 @@ func TestGuide(t *testing.T) {
 	}
 	for road, want := range map[string][]string{
 		"glasses": {"https://board.example.org/sse/rokid", "/bots/new?kind=echo", "Waiting for the first question"},
-		"board":   {"https://board.example.org/xiaozhi/ota/", `href="/devices/approve"`, "Waiting for your board"},
+		"board":   {"https://board.example.org/xiaozhi/ota/", `href="/devices/approve"`, "Waiting for your board", "it repeats what it hears", "bots cannot talk through it yet"},
 		"agent":   {"serverUrl https://board.example.org\n", "/bots/new?kind=openai", "/bots/new?kind=eyeclaw", "--host board.example.org --port 443 --tls", "Waiting for the first connection"},
 	} {
 		if p := ada.Get("/guide/" + road); p.Status != http.StatusOK || !p.Has(want...) || p.Has("cannot reach this address") {
