@@ -170,7 +170,6 @@ func TestDoctorOnTools(t *testing.T) {
 	d.ok("tool", "allow", "lamp_burn")
 	d.ok("key", "add", "--name", "good", "--scope", "mcp", "--allow-tool", "lamp_*")
 	d.ok("key", "add", "--name", "slip", "--scope", "mcp", "--allow-tool", "lamb_*")
-	d.until("the rule", func() bool { return d.states("--all")["lamp_dim"].State == "denied" })
 	list := d.do("", "doctor").stdout
 	if !strings.Contains(list, "mcp_open is on: anybody who reaches the server can ask it → If that is not meant: patchbay bot set 1 mcp_open=") {
 		t.Errorf("the report on an open bot is\n%s", list)

@@ -13,6 +13,7 @@ import (
 	"patchbay/internal/plug/bots"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
+	"patchbay/internal/tool"
 )
 
 var (
@@ -196,4 +197,15 @@ func (d *doctor) keyRules(k store.Key, tools []api.Tool, away []control.Upstream
 			d.warn(both(sayCheckKeyRule, k.Name), sayKeyUseless.In(d.sh.lang, pattern), adviceKeyRule, k.ID, d.again)
 		}
 	}
+}
+
+// countMatches counts the tools whose names a pattern matches.
+func countMatches(list []api.Tool, pattern string) int {
+	n := 0
+	for _, t := range list {
+		if tool.Match(pattern, t.Name) {
+			n++
+		}
+	}
+	return n
 }

@@ -316,7 +316,7 @@ func TestShowInvoked(t *testing.T) {
 // A refusal of an older server, without a reason, is told as it is.
 func TestExplained(t *testing.T) {
 	c := &nodeInvokeCmd{}
-	err := &refusedError{api.NodeFailure{Error: "no"}}
+	err := &refusedError{NodeFailure: api.NodeFailure{Error: "no"}}
 	if got := c.explained(t.Context(), nil, err); got != error(err) {
 		t.Errorf("it is %v", got)
 	}

@@ -156,11 +156,14 @@ func (r *remote) refusal(resp *http.Response) error {
 	if json.NewDecoder(io.LimitReader(resp.Body, maxReply)).Decode(&said) != nil || said.Error == "" {
 		return talk.Say{Zh: "%s 的回答是 %s；它是 Patchbay 服务器吗？", En: "%s answers %s; is it a Patchbay server?"}.Wrong(r.url, resp.Status)
 	}
-	return &refusedError{said}
+	return &refusedError{said, resp.StatusCode}
 }
 
 // refusedError is why a server did not do something, in its words.
-type refusedError struct{ api.NodeFailure }
+type refusedError struct {
+	api.NodeFailure
+	status int // of HTTP
+}
 
 func (e *refusedError) Error() string { return e.NodeFailure.Error }
 

@@ -12,7 +12,7 @@ type toolDenyCmd struct {
 
 // Help is the command's examples.
 func (toolDenyCmd) Help() string {
-	return `No program and no bot of its owner sees the tool from now on. A running server takes that up within seconds.
+	return `No program and no bot of its owner sees the tool from now on. If a server runs, the rule holds on all instances when the command returns.
 
 Examples:
 

@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
-	"patchbay/internal/api"
 	"patchbay/internal/app"
 	"patchbay/internal/board"
+	"patchbay/internal/control"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
@@ -27,17 +30,25 @@ type ruleSet struct {
 	Rule string `json:"rule"` // allow, deny, or empty: none
 	// Matches counts the tools that there are now; nil if nobody knows.
 	Matches *int `json:"matches,omitempty"`
+	// Unconfirmed are instances on which it may not hold yet.
+	Unconfirmed []string `json:"unconfirmed,omitempty"`
+
+	denying string // another rule, which denies the same nevertheless
+	unasked bool   // servers may run elsewhere, and nobody asked them
 }
 
 var (
-	sayRuleAllow = talk.Say{Zh: "%s：已放行，即使它是危险的。", En: "%s is allowed, even if it is dangerous."}
-	sayRuleDeny  = talk.Say{Zh: "%s：已对所有程序和机器人禁用。", En: "%s is denied to all programs and bots."}
-	sayRuleReset = talk.Say{Zh: "%s：规则已取消；不危险的工具可用。", En: "The rule for %s is taken back: what is not dangerous is allowed."}
-	sayMatches   = talk.Say{Zh: "目前符合的工具有 %d 个。", En: "Tools that it matches now: %d."}
-	sayStays     = talk.Say{Zh: "但规则 %[1]s 仍然禁用它；取消那条规则：patchbay tool reset %[2]s", En: "The rule %[1]s denies it still; take that back with: patchbay tool reset %[2]s"}
+	sayRuleAllow  = talk.Say{Zh: "%s：已放行，即使它是危险的。", En: "%s is allowed, even if it is dangerous."}
+	sayRuleDeny   = talk.Say{Zh: "%s：已对所有程序和机器人禁用。", En: "%s is denied to all programs and bots."}
+	sayRuleReset  = talk.Say{Zh: "%s：规则已取消；不危险的工具可用。", En: "The rule for %s is taken back: what is not dangerous is allowed."}
+	sayMatches    = talk.Say{Zh: "目前符合的工具有 %d 个。", En: "Tools that it matches now: %d."}
+	sayStays      = talk.Say{Zh: "但规则 %[1]s 仍然禁用它；取消那条规则：patchbay tool reset %[2]s", En: "The rule %[1]s denies it still; take that back with: patchbay tool reset %[2]s"}
+	sayUnaware    = talk.Say{Zh: "这些实例还没有确认：%s。它们会自行更新，在那之前规则在那里不生效。", En: "These instances have not confirmed it: %s. They update by themselves; until then the rule does not hold there."}
+	sayUnasked    = talk.Say{Zh: "这里没有服务在运行，所以没有确认。在别处运行的服务几秒内会更新。", En: "No server runs here that could confirm it. Servers that run elsewhere update within seconds."}
+	sayRuleNobody = talk.Say{Zh: "没有关于 %s 的规则；patchbay tool rules 会列出现有的", En: "there is no rule for %s; patchbay tool rules shows those there are"}
 )
 
-// set makes the decision.
+// set makes the decision, and waits until it holds.
 func (f *ruleFlags) set(ctx context.Context, sh *shell, rule string, done talk.Say) error {
 	if err := board.CheckPattern(f.Tool); err != nil {
 		return err
@@ -47,15 +58,16 @@ func (f *ruleFlags) set(ctx context.Context, sh *shell, rule string, done talk.S
 		if err != nil {
 			return err
 		}
-		err = b.Store.ToolRules.Set(ctx, store.ToolRule{Owner: p.ID, Tool: f.Tool, Rule: rule, Created: time.Now()})
-		if errors.Is(err, store.ErrNotFound) {
-			return talk.Say{Zh: "没有关于 %s 的规则；patchbay tool rules 会列出现有的", En: "there is no rule for %s; patchbay tool rules shows those there are"}.Wrong(f.Tool)
-		}
+		r, err := running(ctx, sh, b.Config)
 		if err != nil {
 			return err
 		}
-		out := ruleSet{User: p.Name, Tool: f.Tool, Rule: rule, Matches: f.matches(ctx, sh, b, p)}
-		denying, err := f.denying(ctx, b, p)
+		var out ruleSet
+		if r != nil {
+			out, err = f.decide(ctx, r, p, rule)
+		} else {
+			out, err = f.write(ctx, b, p, rule)
+		}
 		if err != nil {
 			return err
 		}
@@ -64,35 +76,41 @@ func (f *ruleFlags) set(ctx context.Context, sh *shell, rule string, done talk.S
 			if out.Matches != nil && rule != "" {
 				sh.say(sayMatches, *out.Matches)
 			}
-			if denying != "" && rule == board.RuleAllow {
-				sh.say(sayStays, denying, quoteWord(denying)+f.again())
+			if out.denying != "" && rule == board.RuleAllow {
+				sh.say(sayStays, out.denying, quoteWord(out.denying)+f.again())
+			}
+			if len(out.Unconfirmed) > 0 {
+				sh.say(sayUnaware, strings.Join(out.Unconfirmed, ", "))
+			}
+			if out.unasked {
+				sh.say(sayUnasked)
 			}
 		})
 	})
 }
 
-// matches counts the tools that are decided about, if a server runs that knows.
-func (f *ruleFlags) matches(ctx context.Context, sh *shell, b *app.Base, p store.Person) *int {
-	r, err := running(ctx, sh, b.Config)
-	if err != nil || r == nil {
-		return nil
+// decide has a running server make the decision. It holds on all instances when the
+// server answers.
+func (f *ruleFlags) decide(ctx context.Context, r *remote, p store.Person, rule string) (ruleSet, error) {
+	var made control.DecidedTool
+	err := r.do(ctx, http.MethodPost, "/api/v1/tools/"+url.PathEscape(f.Tool)+"/rule", control.ToolDecision{Rule: rule, User: p.Name}, &made)
+	if refused, ok := errors.AsType[*refusedError](err); ok && refused.status == http.StatusNotFound {
+		err = sayRuleNobody.Wrong(f.Tool)
 	}
-	list, err := r.tools(ctx, p.Name, "")
-	if err != nil {
-		return nil // the decision is made, whatever the server says
-	}
-	n := countMatches(list, f.Tool)
-	return &n
+	return ruleSet{User: p.Name, Tool: f.Tool, Rule: rule, Matches: &made.Matches, Unconfirmed: made.Unconfirmed, denying: made.Denying}, err
 }
 
-func countMatches(list []api.Tool, pattern string) int {
-	n := 0
-	for _, t := range list {
-		if tool.Match(pattern, t.Name) {
-			n++
-		}
+// write makes the decision while no server runs on the data folder.
+func (f *ruleFlags) write(ctx context.Context, b *app.Base, p store.Person, rule string) (ruleSet, error) {
+	err := b.Store.ToolRules.Set(ctx, store.ToolRule{Owner: p.ID, Tool: f.Tool, Rule: rule, Created: time.Now()})
+	if errors.Is(err, store.ErrNotFound) {
+		err = sayRuleNobody.Wrong(f.Tool)
 	}
-	return n
+	if err != nil {
+		return ruleSet{}, err
+	}
+	denying, err := f.denying(ctx, b, p)
+	return ruleSet{User: p.Name, Tool: f.Tool, Rule: rule, denying: denying, unasked: b.Config.Database.URL != ""}, err
 }
 
 // denying finds another rule that denies the same tools.

@@ -199,12 +199,13 @@ func TestToolRules(t *testing.T) {
 	if set.User != "ada" || set.Tool != "lamp_burn" || set.Rule != board.RuleAllow || set.Matches == nil || *set.Matches != 1 {
 		t.Errorf("set is %+v", set)
 	}
-	d.until("the rule", func() bool { return d.states()["lamp_burn"].State == api.ToolAllowed })
+	if state := d.states()["lamp_burn"].State; state != api.ToolAllowed { // at once, without waiting
+		t.Errorf("what was just allowed is %q", state)
+	}
 	if got := d.ok("tool", "call", "lamp_burn"); got != "burnt\n" {
 		t.Errorf("it says %q", got)
 	}
 	d.ok("tool", "deny", "lamp_*")
-	d.until("the rule", func() bool { return d.states("--all")["lamp_burn"].State == api.ToolDenied })
 	d.failing(exitFailed, "", []string{"tool", "call", "lamp_state"}, "not allowed here", "denied")
 	if got := d.ok("tool", "allow", "lamp_burn"); !strings.Contains(got, "The rule lamp_* denies it still") || !strings.Contains(got, "tool reset 'lamp_*'") {
 		t.Errorf("a tool that stays denied is allowed with %q", got)
@@ -216,7 +217,9 @@ func TestToolRules(t *testing.T) {
 	}
 	d.ok("tool", "reset", "lamp_*")
 	d.ok("tool", "reset", "lamp_burn")
-	d.until("the rule", func() bool { return d.states("--all")["lamp_burn"].State == api.ToolDangerous })
+	if state := d.states("--all")["lamp_burn"].State; state != api.ToolDangerous {
+		t.Errorf("without a rule it is %q", state)
+	}
 	d.failing(exitFailed, "", []string{"tool", "reset", "lamp_*"}, "no rule for lamp_*", "tool rules")
 	d.failing(exitFailed, "", []string{"tool", "deny", "lamp set"}, `"lamp set"`, "no name of a tool")
 	d.failing(exitFailed, "", []string{"tool", "rules", "--user", "bob"}, `nobody named "bob"`)
@@ -237,7 +240,9 @@ func TestToolsOfOthers(t *testing.T) {
 	d.json(&operator, "key", "add", "--user", "bob", "--name", "o", "--scope", "operator")
 	d.json(&admin, "key", "add", "--user", "ada", "--name", "a", "--scope", "admin")
 	d.json(&rest, "key", "add", "--user", "ada", "--name", "r", "--scope", "operator", "--deny-tool", "lamp_*")
-	d.until("the rule", func() bool { return d.states("--all", "--user", "bob")["send_message"].State == api.ToolDenied })
+	if state := d.states("--all", "--user", "bob")["send_message"].State; state != api.ToolDenied {
+		t.Errorf("what was just denied is %q", state)
+	}
 
 	key := func(key string, args ...string) []string { return append(args, "--server", s.URL, "--key", key) }
 	if got := d.states(key(operator.Key, "--all")...); got["lamp_set"].Name != "" || got["send_message"].State != api.ToolDenied || got["list_bots"].Name == "" {

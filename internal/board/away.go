@@ -85,10 +85,11 @@ func newExchanger(b *Board) (*exchanger, error) {
 		return x, nil
 	}
 	for subject, handle := range map[string]nats.MsgHandler{
-		toolsSubject:                  x.heard,
-		listSubject(b.Bus.Instance):   x.tellList,
-		callSubject(b.Bus.Instance):   x.serve,
-		cancelSubject(b.Bus.Instance): x.cancelled,
+		toolsSubject:                   x.heard,
+		listSubject(b.Bus.Instance):    x.tellList,
+		callSubject(b.Bus.Instance):    x.serve,
+		cancelSubject(b.Bus.Instance):  x.cancelled,
+		refreshSubject(b.Bus.Instance): x.refreshAsked,
 	} {
 		sub, err := b.Bus.Subscribe(subject, handle)
 		if err != nil {

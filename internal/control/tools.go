@@ -351,10 +351,13 @@ type DecidedTool struct {
 	Matches int `json:"matches"`
 	// Denying is another rule, which denies the same nevertheless.
 	Denying string `json:"denied_by,omitempty"`
+	// Unconfirmed are instances that did not confirm in time that they have taken it up. It
+	// does not hold there yet.
+	Unconfirmed []string `json:"unconfirmed,omitempty"`
 }
 
-// DecideTool allows or denies tools to programs and bots, or takes that back. It holds
-// at once.
+// DecideTool allows or denies tools to programs and bots, or takes that back. When it
+// returns, the decision holds on every instance that is not among the unconfirmed ones.
 func (s *Service) DecideTool(ctx context.Context, c Caller, in ToolDecision) (DecidedTool, error) {
 	if err := wide(c); err != nil {
 		return DecidedTool{}, err
@@ -394,7 +397,7 @@ func (s *Service) DecideTool(ctx context.Context, c Caller, in ToolDecision) (De
 	if err != nil {
 		return DecidedTool{}, err
 	}
-	s.toolsChanged(ctx)
+	out.Unconfirmed = s.toolsChanged(ctx)
 	list, err := s.Board.Inventory(p.ID, "")
 	for _, l := range list {
 		if tool.Match(in.Name, l.Name) {

@@ -216,12 +216,17 @@ func (s *Service) AddUpstream(ctx context.Context, c Caller, in NewUpstream) (Ad
 	return out, nil
 }
 
-// toolsChanged has this instance take up now what was changed. What fails is tried
-// again by itself.
-func (s *Service) toolsChanged(ctx context.Context) {
-	if err := s.Board.RefreshTools(ctx); err != nil && ctx.Err() == nil {
-		s.Logger.WarnContext(ctx, "what was changed about tools could not be taken up yet", "error", err)
+// toolsChanged has all instances take up now what was changed, and returns those that did
+// not confirm it in time. What fails is tried again by itself.
+func (s *Service) toolsChanged(ctx context.Context) (unconfirmed []string) {
+	unconfirmed, err := s.Board.RefreshToolsEverywhere(ctx)
+	if err != nil {
+		unconfirmed = []string{s.Board.Bus.Instance}
 	}
+	if len(unconfirmed) > 0 && ctx.Err() == nil {
+		s.Logger.WarnContext(ctx, "what was changed about tools could not be taken up yet", "instances", unconfirmed, "error", err)
+	}
+	return unconfirmed
 }
 
 // UpstreamChange changes settings of an upstream.

@@ -1,0 +1,84 @@
+package board
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	// refreshLimit bounds how long another instance is waited for. It is short enough for
+	// somebody who waits at a page or a terminal.
+	refreshLimit = 5 * time.Second
+	// refreshAgain is how long an instance is waited for before it is asked again, if it
+	// lives still; refreshPause is the same for one that does not listen, since it has just
+	// started or is about to end.
+	refreshAgain = time.Second
+	refreshPause = 50 * time.Millisecond
+)
+
+func refreshSubject(instance string) string { return "pb.refresh." + instance }
+
+// RefreshToolsEverywhere is [Board.RefreshTools] on all instances. When it returns, what was
+// written before holds on each of them, apart from those that it names: they have not
+// confirmed in time, and take it up by themselves as soon as they can.
+func (b *Board) RefreshToolsEverywhere(ctx context.Context) (unconfirmed []string, err error) {
+	if err := b.RefreshTools(ctx); err != nil || b.Bus.Alone() {
+		return nil, err
+	}
+	limited, cancel := context.WithTimeout(ctx, refreshLimit)
+	defer cancel()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for _, instance := range b.Bus.Peers() {
+		wg.Go(func() {
+			if !b.refreshPeer(limited, instance) {
+				mu.Lock()
+				defer mu.Unlock()
+				unconfirmed = append(unconfirmed, instance)
+			}
+		})
+	}
+	wg.Wait()
+	slices.Sort(unconfirmed)
+	return unconfirmed, nil
+}
+
+// refreshPeer has another instance refresh its tools. It reports whether that one has, or
+// is gone.
+func (b *Board) refreshPeer(ctx context.Context, instance string) bool {
+	for {
+		try, cancel := context.WithTimeout(ctx, refreshAgain)
+		m, err := b.Bus.RequestWithContext(try, refreshSubject(instance), nil)
+		cancel()
+		switch {
+		case err == nil && len(m.Data) == 0, !b.Bus.Lives(instance):
+			return true
+		case err == nil:
+			return false
+		}
+		select {
+		case <-time.After(refreshPause):
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// refreshAsked refreshes the tools for another instance and confirms it: with nothing, or
+// with what went wrong.
+func (x *exchanger) refreshAsked(m *nats.Msg) {
+	ctx, cancel := context.WithTimeout(x.board.ctx, writeLimit)
+	defer cancel()
+	var failed []byte
+	if err := x.board.RefreshTools(ctx); err != nil {
+		failed = []byte("not refreshed")
+		if x.board.ctx.Err() == nil {
+			x.board.Logger.Warn("what was changed about tools could not be taken up yet", "error", err)
+		}
+	}
+	m.Respond(failed) //nolint:errcheck // the other instance says that it got no answer
+}
