@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -305,9 +306,21 @@ func slugOf(d store.Device) string {
 
 func plainSlug(d store.Device) string { return "board-" + strconv.FormatInt(d.Number, 10) }
 
-// wakeWord says whether a text is one of those with which boards are woken.
+// wakeWord reports whether a text is one of those with which boards are woken. How it is
+// punctuated does not matter: pages greet with "嘿，你好呀".
 func (h *Boards) wakeWord(text string) bool {
-	return slices.ContainsFunc(h.WakeWords, func(w string) bool { return strings.EqualFold(strings.TrimSpace(text), w) })
+	text = lettersOf(text)
+	return text != "" && slices.ContainsFunc(h.WakeWords, func(w string) bool { return lettersOf(w) == text })
+}
+
+// lettersOf is the letters and digits of a text, in lower case.
+func lettersOf(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, text)
 }
 
 // background is a context for what is done for a board although nobody waits.

@@ -19,18 +19,12 @@ const (
 	// board up to 20 ms to follow, and what came before is thrown away then. Datagrams
 	// overtake the message.
 	startLead, startLeadUDP = 80 * time.Millisecond, 140 * time.Millisecond
-	// lateWake is how long packets of the wake word may come after the message that
-	// listening begins, which overtakes datagrams. A microphone needs 120 ms to begin.
-	lateWake = 100 * time.Millisecond
 	// quietEnd is how long the end of a conversation waits for what is being said to
 	// break off.
 	quietEnd = time.Second
 	// keepAlive is after how much silence of ours a board that does not listen is
 	// sent something: it believes in a connection for 120 s.
 	keepAlive = 90 * time.Second
-	// maxSound bounds a packet of a board, in bytes. Speech has some 150; 60 ms at
-	// the highest rate have 3,800.
-	maxSound = 4000
 )
 
 // channel is how a conversation reaches its board: a WebSocket, or MQTT and UDP.
@@ -80,9 +74,17 @@ type Conversation struct {
 	mode      string // of the listening that goes on, or that was the last
 	listening bool
 	speaking  bool
-	started   bool      // listening has begun once
-	woken     bool      // sound came before that
-	quietFrom time.Time // until then, packets are the wake word's
+	// interrupted reports whether listening in mode auto ended because the board was told
+	// to speak. Firmware says when it listens again; pages and programs just go on.
+	interrupted bool
+	stoppedAt   time.Time // when listening ended otherwise
+	// unasked counts the packets, the last of them at unaskedAt, that no listening asked
+	// for: the sound of a wake word. It is evidence for one message alone, the one that
+	// names the wake word.
+	unasked   int
+	unaskedAt time.Time
+	namedAt   time.Time // when the board last sent such a message
+	quietTill time.Time // until then, packets are the wake word's
 	heardAt   time.Time // when somebody spoke, or the board was last told or said something
 	sentAt    time.Time
 	played    pace.Stats
@@ -238,7 +240,10 @@ func (c *Conversation) setSpeaking(now bool) {
 	defer c.mu.Unlock()
 	c.speaking, c.heardAt = now, time.Now()
 	if now && c.mode != wire.ModeRealtime {
-		c.listening = false // the board says so when it listens again
+		if c.listening {
+			c.interrupted = c.mode == wire.ModeAuto
+		}
+		c.listening, c.stoppedAt = false, c.heardAt
 		c.intake.Pause()
 	}
 }
@@ -306,130 +311,6 @@ func (c *Conversation) end(why error, tell bool) {
 		c.ch.Close(!tell)
 		c.board.ended(c, why)
 	})
-}
-
-// message is what the board said, in its order. It is called by one goroutine, and
-// does not wait.
-func (c *Conversation) message(m *wire.Message) {
-	switch {
-	case m.Type == wire.TypeAbort:
-		c.Hush()
-		c.events.control(Heard{Kind: HeardAbort, At: time.Now(), Text: m.Reason})
-	case m.Type != wire.TypeListen:
-		c.board.house.metrics.odd.Inc()
-	case m.State == wire.ListenStart:
-		c.listen(m.Mode)
-	case m.State == wire.ListenStop:
-		c.mu.Lock()
-		c.listening, c.heardAt = false, time.Now()
-		c.mu.Unlock()
-		c.intake.Pause()
-		c.events.control(Heard{Kind: HeardEnd, At: time.Now()})
-	case m.State == wire.ListenDetect:
-		c.detected(m.Text)
-	}
-}
-
-// detected is a wake word, or what web pages and py-xiaozhi put in its place: whole
-// questions. Boards send the sound of a wake word before.
-func (c *Conversation) detected(text string) {
-	now := time.Now()
-	c.mu.Lock()
-	woken := c.woken
-	c.heardAt = now
-	c.mu.Unlock()
-	switch {
-	case woken || c.board.house.wakeWord(text):
-		c.events.control(Heard{Kind: HeardWake, At: now, Text: text})
-	case c.via == store.TransportSocket:
-		c.events.control(Heard{Kind: HeardText, At: now, Text: text})
-	default: // the sound goes another way, and may come yet
-		c.mu.Lock()
-		waking := c.waking
-		c.waking = true
-		c.mu.Unlock()
-		if waking {
-			return // the board says it over and over
-		}
-		c.board.house.spawn(func() {
-			timer := time.NewTimer(lateWake)
-			defer timer.Stop()
-			select {
-			case <-timer.C:
-			case <-c.ctx.Done():
-				return
-			}
-			kind := HeardText
-			c.mu.Lock()
-			c.waking = false
-			if c.woken {
-				kind = HeardWake
-			}
-			c.mu.Unlock()
-			c.events.control(Heard{Kind: kind, At: now, Text: text})
-		})
-	}
-}
-
-func (c *Conversation) listen(mode string) {
-	if mode != wire.ModeManual && mode != wire.ModeRealtime {
-		mode = wire.ModeAuto
-	}
-	now := time.Now()
-	c.mu.Lock()
-	c.mode, c.listening, c.heardAt = mode, true, now
-	if !c.started && c.via != store.TransportSocket {
-		c.quietFrom = now.Add(lateWake)
-	}
-	c.started = true
-	c.mu.Unlock()
-	c.events.control(Heard{Kind: HeardBegin, At: now, Text: mode})
-}
-
-// sound is a packet of the board. It is called by one goroutine, keeps nothing of
-// the packet, and does not wait.
-func (c *Conversation) sound(packet []byte, at time.Time) {
-	if len(packet) > maxSound {
-		c.intake.Dropped(1)
-		return
-	}
-	if !c.intake.Packet(at, packet) {
-		return // counted
-	}
-	c.mu.Lock()
-	kind := HeardSound
-	switch {
-	case !c.started:
-		c.woken, kind = true, HeardWakeSound
-	case at.Before(c.quietFrom):
-		c.woken, kind = true, HeardWakeSound
-	case !c.listening && !(c.speaking && c.mode == wire.ModeRealtime):
-		// What was under way when the board was told to speak, or let go of the button.
-		c.mu.Unlock()
-		c.intake.Dropped(1)
-		return
-	}
-	if kind == HeardSound && c.voiced(packet) {
-		c.heardAt = at
-	}
-	taps := c.taps
-	c.mu.Unlock()
-	for _, t := range taps {
-		t.take(packet, at)
-	}
-	if c.events.sound(Heard{Kind: kind, At: at}, packet) {
-		c.intake.Dropped(1)
-	}
-}
-
-// voiced says whether somebody speaks in a packet, as far as that can be told
-// without decoding it.
-func (c *Conversation) voiced(packet []byte) bool {
-	if len(packet) < 2 || c.parsed.Parse(packet) != nil || c.parsed.Silent() {
-		return false
-	}
-	active, of := c.parsed.Voice()
-	return of == 0 || 2*active > of
 }
 
 // watch ends the conversation when nothing is said for too long, and keeps the

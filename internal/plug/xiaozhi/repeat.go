@@ -45,7 +45,6 @@ type parrot struct {
 	ends   *endpoint.Detector
 	said   spoken
 	manual bool
-	on     bool
 	// speaking says that something is being said back, or answered. What is heard
 	// meanwhile is the board itself.
 	speaking atomic.Bool
@@ -58,16 +57,16 @@ const before = 12
 func (p *parrot) heard(ctx context.Context, h Heard) {
 	switch h.Kind {
 	case HeardBegin:
-		p.manual, p.on = h.Text == wire.ModeManual, true
+		p.manual = h.Text == wire.ModeManual
 		p.forget()
 	case HeardSound:
 		p.sound(ctx, h)
 	case HeardEnd:
-		if p.on && p.manual {
+		if p.manual {
 			p.repeat(ctx)
 		}
 	case HeardText:
-		p.on = false
+		p.forget()
 		p.speak(func() error { return p.c.Ask(ctx, h.Text) })
 	case HeardAbort:
 		p.forget()
@@ -127,7 +126,7 @@ func (s *spoken) keep(n int) {
 }
 
 func (p *parrot) sound(ctx context.Context, h Heard) {
-	if !p.on || p.speaking.Load() || len(p.said.ends) >= maxRepeat {
+	if p.speaking.Load() || len(p.said.ends) >= maxRepeat {
 		return
 	}
 	p.said.add(h.Opus)
@@ -152,7 +151,6 @@ func (p *parrot) repeat(ctx context.Context) {
 	c := p.c
 	spoke := p.ends.Voiced()
 	defer p.forget()
-	p.on = c.realtime() // others say when they listen again
 	if spoke == 0 {
 		return
 	}
@@ -194,10 +192,4 @@ func fitting(said *spoken, frame time.Duration) [][]byte {
 		}
 	}
 	return out
-}
-
-func (c *Conversation) realtime() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.mode == wire.ModeRealtime
 }

@@ -58,6 +58,10 @@ type Options struct {
 	// ServerAEC makes a board leave its own voice to the server: it gives back
 	// timestamps, and listens in realtime.
 	ServerAEC bool
+	// Program makes it a program or a web page that stands in for a board: it records from
+	// the moment when it says that it listens, goes on while the server speaks, and does not
+	// say that it listens again.
+	Program   bool
 	WakeWord  string   // "你好小智"
 	WakeAudio [][]byte // at most 33 packets; some are invented
 

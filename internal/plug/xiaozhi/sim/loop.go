@@ -110,7 +110,7 @@ func (b *Board) enter() {
 		case Idle:
 			b.stopMic()
 		case Speaking:
-			if b.mode != realtime {
+			if !b.staysOn() {
 				b.stopMic()
 			}
 			if b.ch != nil {

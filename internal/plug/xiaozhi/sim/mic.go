@@ -49,7 +49,10 @@ func (b *Board) stopMic() {
 
 // record makes a packet every 60 ms.
 func (b *Board) record(ctx context.Context) {
-	due := time.Now().Add(micWarmup)
+	due := time.Now()
+	if !b.opt.Program {
+		due = due.Add(micWarmup)
+	}
 	for i := 0; sleep(ctx, time.Until(due)); i++ {
 		due = due.Add(wire.UplinkFrame)
 		b.mu.Lock()
@@ -108,3 +111,7 @@ func (b *Board) sendAudio(context.Context) {
 	b.changed()
 	b.mu.Unlock()
 }
+
+// staysOn reports whether the microphone stays on while the server speaks. The caller
+// holds b.mu.
+func (b *Board) staysOn() bool { return b.mode == realtime || b.opt.Program }

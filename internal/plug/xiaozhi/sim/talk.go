@@ -226,7 +226,7 @@ func (b *Board) listen(mode string) error {
 func (b *Board) enterListening(ctx context.Context) {
 	b.mu.Lock()
 	ch := b.ch
-	if ch == nil || b.state != Listening || b.mode == realtime && b.mic != nil {
+	if ch == nil || b.state != Listening || b.staysOn() && b.mic != nil {
 		b.mu.Unlock()
 		return
 	}
