@@ -61,9 +61,17 @@ var (
 
 // Service does what accounts need. It is safe for concurrent use.
 type Service struct {
+	// Addresses counts, by address, the passwords and setup codes of browsers that are not
+	// known. It has to be set before the first one comes; nil: nobody counts.
+	Addresses *Guard
+
 	db  *store.DB
 	box *seal.Box
 	now func() time.Time
+	// strangers and trusted are where passwords are hashed: who guesses keeps nobody
+	// waiting who is known.
+	strangers, trusted lane
+	compare            func(password, hash string) (bool, error)
 }
 
 // New makes the service. A nil now means time.Now.
@@ -71,34 +79,42 @@ func New(db *store.DB, box *seal.Box, now func() time.Time) *Service {
 	if now == nil {
 		now = time.Now
 	}
-	return &Service{db: db, box: box, now: now}
+	return &Service{db: db, box: box, now: now, strangers: newLane(), trusted: newLane(), compare: argon2id.ComparePasswordAndHash}
 }
 
 // AddPerson opens an account. The first one becomes admin whatever role is
 // asked for. An empty password means that the person cannot sign in with one.
 func (s *Service) AddPerson(ctx context.Context, name, role, lang, password string) (store.Person, error) {
-	name = strings.TrimSpace(name)
-	if err := CheckName(name); err != nil {
+	return s.addPerson(ctx, store.Person{Name: name, Role: role, Lang: lang}, password, func([]store.Person) error { return nil })
+}
+
+// addPerson opens an account, unless may, which gets everybody there is, returns an error.
+func (s *Service) addPerson(ctx context.Context, p store.Person, password string, may func([]store.Person) error) (store.Person, error) {
+	p.Name = strings.TrimSpace(p.Name)
+	if err := CheckName(p.Name); err != nil {
 		return store.Person{}, err
 	}
-	people, err := s.db.People.All(ctx)
+	var err error
+	if p.Password, err = s.hashPassword(ctx, password); err != nil {
+		return store.Person{}, err
+	}
+	p.ID, p.Created = newID(), s.now()
+	err = s.db.People.AddAmong(ctx, &p, func(others []store.Person) error {
+		if len(others) == 0 {
+			p.Role = RoleAdmin
+		}
+		if p.Role != RoleAdmin && p.Role != RoleMember {
+			return sayRole.Wrong(RoleAdmin, RoleMember, p.Role)
+		}
+		if err := may(others); err != nil {
+			return err
+		}
+		return alike(p, others)
+	})
+	if errors.Is(err, ErrPersonName) || errors.Is(err, store.ErrExists) {
+		err = sayPersonThere.Wrong(ErrPersonName, p.Name)
+	}
 	if err != nil {
-		return store.Person{}, err
-	}
-	if len(people) == 0 {
-		role = RoleAdmin
-	}
-	if role != RoleAdmin && role != RoleMember {
-		return store.Person{}, sayRole.Wrong(RoleAdmin, RoleMember, role)
-	}
-	hash, err := hashPassword(password)
-	if err != nil {
-		return store.Person{}, err
-	}
-	p := store.Person{ID: newID(), Name: name, Role: role, Lang: lang, Password: hash, Created: s.now()}
-	if err := s.db.People.Add(ctx, p); errors.Is(err, store.ErrExists) {
-		return store.Person{}, sayPersonThere.Wrong(ErrPersonName, name)
-	} else if err != nil {
 		return store.Person{}, err
 	}
 	return p, nil
@@ -110,7 +126,7 @@ func (s *Service) SetPassword(ctx context.Context, person, password string) erro
 	if password == "" {
 		return ErrPasswordEmpty
 	}
-	hash, err := hashPassword(password)
+	hash, err := s.hashPassword(ctx, password)
 	if err != nil {
 		return err
 	}
@@ -120,16 +136,8 @@ func (s *Service) SetPassword(ctx context.Context, person, password string) erro
 	return s.SignOutOthers(ctx, person, "")
 }
 
-// hashPassword hashes with argon2id; the empty password stays empty.
-func hashPassword(password string) (string, error) {
-	if password == "" {
-		return "", nil
-	}
-	if err := CheckPassword(password); err != nil {
-		return "", err
-	}
-	return argon2id.CreateHash(password, argon2id.DefaultParams)
-}
+// maxPassword bounds a password, in bytes.
+const maxPassword = 1024
 
 // CheckPassword says what is wrong with a password that somebody has chosen.
 func CheckPassword(password string) error {
@@ -138,7 +146,7 @@ func CheckPassword(password string) error {
 		return ErrPasswordEmpty
 	case n < 8:
 		return ErrPasswordShort
-	case len(password) > 1024:
+	case len(password) > maxPassword:
 		return ErrPasswordLong
 	}
 	return nil

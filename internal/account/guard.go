@@ -38,22 +38,40 @@ func NewGuard(limit int, now func() time.Time) *Guard {
 	return &Guard{limit: limit, now: now, seen: map[netip.Prefix]*failures{}}
 }
 
-// Blocked says whether an address has had all the refusals that it may have. It is for
-// passwords, which people choose: of those, even a good one is not looked at then.
-func (g *Guard) Blocked(addr netip.Addr) bool {
+// Take counts a try before it is made, so that tries at the same time count too, and
+// reports whether the address may make it. It is for passwords, which people choose: of
+// those, even a good one is not looked at past the limit.
+func (g *Guard) Take(addr netip.Addr) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	f := g.seen[network(addr)]
-	if f == nil && len(g.seen) >= guardAddresses {
-		f = g.seen[netip.Prefix{}]
+	f := g.count(addr)
+	if f.n >= g.limit {
+		return false
 	}
-	return f != nil && f.n >= g.limit && g.now().Sub(f.since) < guardWindow
+	f.n++
+	return true
+}
+
+// GiveBack takes back one try: it was a good one, or was not made.
+func (g *Guard) GiveBack(addr netip.Addr) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if f := g.count(addr); f.n > 0 {
+		f.n--
+	}
 }
 
 // Refuse counts a refusal and says whether the address has had too many.
 func (g *Guard) Refuse(addr netip.Addr) (tooMany bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	f := g.count(addr)
+	f.n++
+	return f.n > g.limit
+}
+
+// count is what was counted of an address in this window. The caller holds the lock.
+func (g *Guard) count(addr netip.Addr) *failures {
 	now := g.now()
 	g.sweep(now)
 	who := network(addr)
@@ -66,8 +84,7 @@ func (g *Guard) Refuse(addr netip.Addr) (tooMany bool) {
 		f = &failures{since: now}
 		g.seen[who] = f
 	}
-	f.n++
-	return f.n > g.limit
+	return f
 }
 
 func (g *Guard) sweep(now time.Time) {

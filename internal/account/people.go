@@ -16,7 +16,8 @@ import (
 var (
 	// ErrLastAdmin says that somebody has to run the installation.
 	ErrLastAdmin = talk.Say{Zh: "这里总得有人管理，否则就没有管理员了", En: "somebody has to run this installation, and there would be nobody"}.Wrong()
-	// ErrPersonName is a name that somebody else has.
+	// ErrPersonName is a name that somebody else has; see [ErrNameAlike] for one that
+	// looks like it.
 	ErrPersonName = talk.Say{Zh: "这个名称已被使用", En: "the name is taken"}.Wrong()
 	// ErrZone is a time zone that nobody knows.
 	ErrZone = talk.Say{Zh: "没有这个时区；时区的名称像 Europe/Berlin 或 Asia/Shanghai", En: "there is no such time zone; they are called Europe/Berlin or Asia/Shanghai"}.Wrong()
@@ -33,7 +34,7 @@ var (
 )
 
 // SetProfile replaces a person's name, language and time zone. The error is
-// [ErrPersonName], [ErrZone], or says what is wrong with the name.
+// [ErrPersonName], [ErrNameAlike], [ErrZone], or says what is wrong with the name.
 func (s *Service) SetProfile(ctx context.Context, p store.Person) error {
 	p.Name, p.Zone = strings.TrimSpace(p.Name), strings.TrimSpace(p.Zone)
 	if err := CheckName(p.Name); err != nil {
@@ -45,7 +46,7 @@ func (s *Service) SetProfile(ctx context.Context, p store.Person) error {
 			return ErrZone
 		}
 	}
-	err := s.db.People.SetProfile(ctx, p)
+	err := s.db.People.SetProfile(ctx, p, func(others []store.Person) error { return alike(p, others) })
 	if errors.Is(err, store.ErrExists) {
 		return ErrPersonName
 	}
@@ -77,19 +78,19 @@ func (s *Service) RemovePerson(ctx context.Context, person string) error {
 
 // ChangePassword replaces the password of who knows the one before, and ends all
 // sign-ins but one, whose browser gets another token; an empty one ends all. The error
-// is [ErrPassword], or says what is wrong with the new password.
+// is [ErrPassword], [ErrTries] or [ErrBusy], or says what is wrong with the new password.
 func (s *Service) ChangePassword(ctx context.Context, person, before, password, but string) (token string, err error) {
 	p, err := s.db.People.ByID(ctx, person)
 	if err != nil {
 		return "", err
 	}
-	if !s.passwordOf(p, before) {
-		return "", ErrPassword
+	if err := CheckPassword(password); err != nil {
+		return "", err
 	}
-	if password == "" {
-		return "", ErrPasswordEmpty
+	if err := s.checkAgain(ctx, p, before); err != nil {
+		return "", err
 	}
-	hash, err := hashPassword(password)
+	hash, err := s.hashPassword(ctx, password)
 	if err != nil {
 		return "", err
 	}

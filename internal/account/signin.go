@@ -7,10 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
-
-	"github.com/alexedwards/argon2id"
 
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
@@ -68,15 +65,20 @@ func (s *Service) setupCode() string {
 	return string(code[:4]) + "-" + string(code[4:])
 }
 
-// SetUp opens the first account, whose person runs the installation. The error is
-// [ErrSetupCode], [ErrSetUp], or says what is wrong with the name or the password.
-func (s *Service) SetUp(ctx context.Context, code, name, lang, password string) (store.Person, error) {
+// SetUp opens the first account, whose person runs the installation; of several at the
+// same time one is opened. The error is [ErrSetupCode], [ErrTries], [ErrBusy], [ErrSetUp],
+// or says what is wrong with the name or the password.
+func (s *Service) SetUp(ctx context.Context, code, name, lang, password string, by Browser) (store.Person, error) {
 	people, err := s.db.People.All(ctx)
 	if err != nil {
 		return store.Person{}, err
 	}
 	if len(people) > 0 {
 		return store.Person{}, ErrSetUp
+	}
+	giveBack, err := s.takeAddress(by)
+	if err != nil {
+		return store.Person{}, err
 	}
 	plain := strings.ToUpper(strings.Map(func(r rune) rune {
 		if r == '-' || r == ' ' {
@@ -87,54 +89,34 @@ func (s *Service) SetUp(ctx context.Context, code, name, lang, password string) 
 	if subtle.ConstantTimeCompare([]byte(plain), []byte(strings.ReplaceAll(s.setupCode(), "-", ""))) != 1 {
 		return store.Person{}, ErrSetupCode
 	}
+	giveBack()
 	if password == "" {
 		return store.Person{}, ErrPasswordEmpty
 	}
-	return s.AddPerson(ctx, name, RoleAdmin, lang, password)
+	return s.addPerson(ctx, store.Person{Name: name, Role: RoleAdmin, Lang: lang}, password, func(others []store.Person) error {
+		if len(others) > 0 {
+			return ErrSetUp
+		}
+		return nil
+	})
 }
 
 // Browser is who wants to sign in.
 type Browser struct {
 	Agent   string // what it calls itself
 	Address string
+	Known   []string // the marks that it has from [Service.Know]
 }
-
-// nobodys is a hash that takes as long to check as somebody's.
-var nobodys = sync.OnceValue(func() string {
-	hash, err := hashPassword(seal.Token(16))
-	if err != nil {
-		panic(err) // it is long enough
-	}
-	return hash
-})
 
 // SignIn lets a browser in, if the password is right. The browser keeps the token; it
 // is not kept here and cannot be shown again. The error is [ErrPassword] if name or
-// password are wrong.
+// password are wrong, and [ErrTries] or [ErrBusy] if that was not looked at.
 func (s *Service) SignIn(ctx context.Context, name, password string, by Browser) (token string, p store.Person, err error) {
-	p, err = s.db.People.ByName(ctx, strings.TrimSpace(name))
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return "", p, fmt.Errorf("look up a person: %w", err)
-	}
-	if !s.passwordOf(p, password) {
-		return "", store.Person{}, ErrPassword
+	if p, err = s.checkSignIn(ctx, strings.TrimSpace(name), password, by); err != nil {
+		return "", store.Person{}, err
 	}
 	token, err = s.Admit(ctx, p, by)
 	return token, p, err
-}
-
-// passwordOf says whether a password is a person's. That takes as long if there is no
-// such person, or the person has none.
-func (s *Service) passwordOf(p store.Person, password string) bool {
-	hash := p.Password
-	if hash == "" {
-		hash = nobodys()
-	}
-	if len(password) > 1024 {
-		password = "" // it is nobody's
-	}
-	same, err := argon2id.ComparePasswordAndHash(password, hash)
-	return err == nil && same && p.Password != "" && password != ""
 }
 
 // Admit lets a browser in without a password: that of who has just opened an account.
@@ -194,10 +176,10 @@ func (s *Service) CheckSignIn(ctx context.Context, token, address string) (Signe
 
 // Confirm has somebody who is signed in show the password once more, before something
 // is done or shown that not everybody who finds the browser open may do or see. The
-// browser gets another token.
+// browser gets another token. The error is [ErrPassword], [ErrTries] or [ErrBusy].
 func (s *Service) Confirm(ctx context.Context, x SignedIn, password string) (token string, err error) {
-	if !s.passwordOf(x.Person, password) {
-		return "", ErrPassword
+	if err := s.checkAgain(ctx, x.Person, password); err != nil {
+		return "", err
 	}
 	token = seal.Token(32)
 	switch err := s.db.SignIns.Replace(ctx, x.ID, seal.Hash(token), s.now()); {

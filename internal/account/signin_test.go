@@ -42,20 +42,20 @@ func TestSetUp(t *testing.T) {
 		t.Error("another code after a restart")
 	}
 	for _, wrong := range []string{"", "AAAA-AAAA", code[:8], code + "A"} {
-		if _, err := h.SetUp(ctx, wrong, "ada", "en", "correct horse"); !errors.Is(err, account.ErrSetupCode) {
+		if _, err := h.SetUp(ctx, wrong, "ada", "en", "correct horse", account.Browser{}); !errors.Is(err, account.ErrSetupCode) {
 			t.Errorf("%q: %v", wrong, err)
 		}
 	}
 	for _, password := range []string{"", "short"} {
-		if _, err := h.SetUp(ctx, code, "ada", "en", password); err == nil {
+		if _, err := h.SetUp(ctx, code, "ada", "en", password, account.Browser{}); err == nil {
 			t.Errorf("the password %q is good", password)
 		}
 	}
-	p, err := h.SetUp(ctx, " "+strings.ToLower(strings.ReplaceAll(code, "-", " ")), "ada", "en", "correct horse")
+	p, err := h.SetUp(ctx, " "+strings.ToLower(strings.ReplaceAll(code, "-", " ")), "ada", "en", "correct horse", account.Browser{})
 	if err != nil || p.Role != account.RoleAdmin {
 		t.Fatalf("%+v, %v", p, err)
 	}
-	if _, err := h.SetUp(ctx, code, "eve", "en", "correct horse"); !errors.Is(err, account.ErrSetUp) {
+	if _, err := h.SetUp(ctx, code, "eve", "en", "correct horse", account.Browser{}); !errors.Is(err, account.ErrSetUp) {
 		t.Errorf("a second one: %v", err)
 	}
 	if code, err := h.SetupCode(ctx); code != "" || err != nil {

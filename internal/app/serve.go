@@ -128,6 +128,8 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	}
 	addresses := observe.Addresses{Proxies: proxies}
 	guard := account.NewGuard(c.Limits.AuthFailures, nil)
+	// Wrong keys of some program do not keep its owner from signing in.
+	base.Accounts.Addresses = account.NewGuard(c.Limits.AuthFailures, nil)
 	photos, bindingPhotos, err := fetchers(c, log, registry)
 	if err != nil {
 		return err
@@ -230,7 +232,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 
 	pages := console.New(console.Options{
 		Registerer: registry,
-		Accounts:   base.Accounts, Control: people, Guard: guard, Address: addresses.Of, Lang: talk.Lang(c.Lang), Version: o.Version, Logger: log,
+		Accounts:   base.Accounts, Control: people, Address: addresses.Of, Lang: talk.Lang(c.Lang), Version: o.Version, Logger: log,
 		Learn: points, LearnFile: int64(c.Learn.ImportSize),
 	})
 

@@ -42,7 +42,6 @@ import (
 type Options struct {
 	Accounts *account.Service
 	Control  *control.Service
-	Guard    *account.Guard // counts wrong passwords by address
 	Address  func(*http.Request) netip.Addr
 	Lang     talk.Lang // of whoever has not said which
 	Version  string
@@ -61,19 +60,15 @@ type Server struct {
 	house   *page.House
 	routes  []page.Route
 	handler http.Handler
-	hashing chan struct{} // holds who checks a password, each of which takes 64 MiB
 	signIns *prometheus.CounterVec
 }
-
-// hashingMost bounds how many passwords are checked at a time.
-const hashingMost = 2
 
 // New makes the pages.
 func New(o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{Options: o, hashing: make(chan struct{}, hashingMost)}
+	s := &Server{Options: o}
 	s.house = &page.House{
 		Accounts: o.Accounts, Control: o.Control, Address: o.Address, Lang: o.Lang, Version: o.Version, Logger: o.Logger,
 	}

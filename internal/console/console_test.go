@@ -46,9 +46,10 @@ func newRig(t *testing.T, empty bool) *rig {
 		looked <- string(text)
 		return control.UpstreamFound{Server: "thermometer"}, err
 	}
+	b.Accounts.Addresses = account.NewGuard(5, nil)
 	mux := http.NewServeMux()
 	pages := console.New(console.Options{
-		Accounts: b.Accounts, Control: control.New(control.Options{Board: b.Board, Accounts: b.Accounts, Upstreams: control.UpstreamActs{Check: look}}), Guard: account.NewGuard(5, nil), Lang: talk.English, Version: "test",
+		Accounts: b.Accounts, Control: control.New(control.Options{Board: b.Board, Accounts: b.Accounts, Upstreams: control.UpstreamActs{Check: look}}), Lang: talk.English, Version: "test",
 		Address: func(*http.Request) netip.Addr { return netip.MustParseAddr("192.0.2.7") },
 	})
 	for _, path := range pages.Paths() {
@@ -177,7 +178,7 @@ func TestSignInAndOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := r.web.Jar.Cookies(site); len(c) != 1 || c[0].Name != "patchbay" {
+	if c := r.web.Jar.Cookies(site); len(c) != 2 || c[0].Name != "patchbay" || !strings.HasPrefix(c[1].Name, "patchbay-known-") {
 		t.Errorf("the cookies are %v", c)
 	}
 	old := r.web.Jar.Cookies(site)

@@ -39,21 +39,14 @@ func (s *Server) setUp(v *page.Visit) {
 		f.Wrong = wrong
 		v.Show(status, setupPage(v, f))
 	}
-	if s.blocked(v, again) {
-		return
-	}
-	release, ok := s.hash(v)
-	if !ok {
-		return
-	}
-	p, err := s.Accounts.SetUp(v.Context(), f.Code, f.Name, string(v.Lang), v.FormValue("password"))
-	release()
+	p, err := s.Accounts.SetUp(v.Context(), f.Code, f.Name, string(v.Lang), v.FormValue("password"), s.browser(v))
 	switch {
 	case errors.Is(err, account.ErrSetUp):
 		v.To("/signin")
 	case errors.Is(err, account.ErrSetupCode):
 		s.refused(v, "setup")
 		again(http.StatusForbidden, v.Say(sayWrongCode))
+	case s.unchecked(v, err, again):
 	case err != nil:
 		again(http.StatusUnprocessableEntity, control.Said(control.Invalid, err).In(v.Lang))
 	default:
@@ -79,19 +72,12 @@ func (s *Server) signIn(v *page.Visit) {
 		f.Wrong = wrong
 		v.Show(status, signInPage(v, f))
 	}
-	if s.blocked(v, again) {
-		return
-	}
-	release, ok := s.hash(v)
-	if !ok {
-		return
-	}
 	token, p, err := s.Accounts.SignIn(v.Context(), f.Name, v.FormValue("password"), s.browser(v))
-	release()
 	switch {
 	case errors.Is(err, account.ErrPassword):
 		s.refused(v, "signin")
 		again(http.StatusForbidden, v.Say(sayWrongPassword))
+	case s.unchecked(v, err, again):
 	case err != nil:
 		v.Fail(err)
 	default:
@@ -103,6 +89,7 @@ func (s *Server) signIn(v *page.Visit) {
 		s.signIns.WithLabelValues("good").Inc()
 		s.Logger.InfoContext(v.Context(), "signed in", "person", p.Name, "address", s.Address(v.Request))
 		v.Admit(token)
+		v.Know(p)
 		v.To(f.Next)
 	}
 }
@@ -115,11 +102,12 @@ func (s *Server) enter(v *page.Visit, p store.Person, next string) {
 		return
 	}
 	v.Admit(token)
+	v.Know(p)
 	v.To(next)
 }
 
 func (s *Server) browser(v *page.Visit) account.Browser {
-	return account.Browser{Agent: v.UserAgent(), Address: s.Address(v.Request).String()}
+	return account.Browser{Agent: v.UserAgent(), Address: s.Address(v.Request).String(), Known: v.Known()}
 }
 
 // signOut ends what the browser is signed in with.
@@ -140,32 +128,27 @@ func (s *Server) look(v *page.Visit) {
 	v.To(page.Ours(v.FormValue("next")))
 }
 
-// blocked refuses an address that has shown too many wrong passwords.
-func (s *Server) blocked(v *page.Visit, again func(int, string)) bool {
-	if !s.Guard.Blocked(s.Address(v.Request)) {
-		return false
+// unchecked tells that a password was not looked at, if that is what an error says.
+func (s *Server) unchecked(v *page.Visit, err error, again func(int, string)) bool {
+	switch {
+	case errors.Is(err, account.ErrTries):
+		s.signIns.WithLabelValues("too_many").Inc()
+		v.W.Header().Set("Retry-After", "60")
+		again(http.StatusTooManyRequests, v.Say(sayTooManyTries))
+	case errors.Is(err, account.ErrBusy):
+		s.signIns.WithLabelValues("busy").Inc()
+		v.W.Header().Set("Retry-After", "5")
+		again(http.StatusServiceUnavailable, v.Say(sayBusy))
+	default:
+		return err != nil && v.Context().Err() != nil // the browser has gone
 	}
-	v.W.Header().Set("Retry-After", "60")
-	again(http.StatusTooManyRequests, v.Say(sayTooManyTries))
 	return true
 }
 
 // refused notes a wrong password or code.
 func (s *Server) refused(v *page.Visit, door string) {
 	s.signIns.WithLabelValues("refused").Inc()
-	s.Guard.Refuse(s.Address(v.Request))
 	s.Logger.WarnContext(v.Context(), "a password was refused", "door", door, "address", s.Address(v.Request))
-}
-
-// hash waits until there is memory to check a password. It is false if the browser
-// went away meanwhile.
-func (s *Server) hash(v *page.Visit) (release func(), ok bool) {
-	select {
-	case s.hashing <- struct{}{}:
-		return func() { <-s.hashing }, true
-	case <-v.Context().Done():
-		return nil, false
-	}
 }
 
 // confirmPage asks for the password once more, before secrets are shown.
@@ -190,19 +173,12 @@ func (s *Server) confirm(v *page.Visit) {
 		c.Wrong = wrong
 		v.AskPassword(status, c)
 	}
-	if s.blocked(v, again) {
-		return
-	}
-	release, ok := s.hash(v)
-	if !ok {
-		return
-	}
 	token, err := s.Accounts.Confirm(v.Context(), v.Who, v.FormValue("password"))
-	release()
 	switch {
 	case errors.Is(err, account.ErrPassword):
 		s.refused(v, "confirm")
 		again(http.StatusForbidden, v.Say(sayWrongPasswordOnly))
+	case s.unchecked(v, err, again):
 	case errors.Is(err, account.ErrSignedOut): // meanwhile
 		v.To("/signin?next=" + url.QueryEscape(c.Next))
 	case err != nil:

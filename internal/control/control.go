@@ -61,7 +61,6 @@ type Service struct {
 	Options
 	days    days
 	samples samples
-	hashing chan struct{} // holds who hashes a password, each of which takes 64 MiB
 	copying chan struct{} // holds who makes or reads a backup
 }
 
@@ -70,7 +69,7 @@ func New(o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Service{Options: o, hashing: make(chan struct{}, hashingMost), copying: make(chan struct{}, 1)}
+	return &Service{Options: o, copying: make(chan struct{}, 1)}
 }
 
 // Caller is who asks.

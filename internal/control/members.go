@@ -153,17 +153,9 @@ func (s *Service) AddPerson(ctx context.Context, c Caller, in NewPerson) (AddedP
 		made = madePassword()
 		in.Password = made
 	}
-	release, err := s.hash(ctx)
-	if err != nil {
-		return AddedPerson{}, err
-	}
-	defer release()
 	p, err := s.Accounts.AddPerson(ctx, in.Name, in.Role, in.Lang, in.Password)
-	switch {
-	case errors.Is(err, account.ErrPersonName):
-		return AddedPerson{}, Fail(Conflict, sayNameTaken)
-	case err != nil:
-		return AddedPerson{}, said(Invalid, err)
+	if err != nil {
+		return AddedPerson{}, aboutPerson(err)
 	}
 	s.Note(ctx, c, ActPersonAdded, p.Name)
 	return AddedPerson{p, made}, nil
@@ -223,11 +215,6 @@ func (s *Service) SetPersonPassword(ctx context.Context, c Caller, in PersonPass
 	if err := account.CheckPassword(in.Password); err != nil {
 		return AddedPerson{}, said(Invalid, err)
 	}
-	release, err := s.hash(ctx)
-	if err != nil {
-		return AddedPerson{}, err
-	}
-	defer release()
 	if err := s.Accounts.SetPassword(ctx, p.ID, in.Password); err != nil {
 		return AddedPerson{}, aboutPerson(err)
 	}

@@ -24,6 +24,7 @@ var (
 	sayNoLang        = talk.Say{Zh: "语言是 zh 或 en。", En: "A language is zh or en."}
 	sayOldPassword   = talk.Say{Zh: "原来的密码不对。", En: "The old password is wrong."}
 	sayManyPasswords = talk.Say{Zh: "尝试次数太多，请十分钟后再试。", En: "Too many tries; wait ten minutes and try again."}
+	sayPasswordsBusy = talk.Say{Zh: "现在正在检查太多密码，请过几秒再试。", En: "Too many passwords are being checked now; try again in a few seconds."}
 	sayTypeName      = talk.Say{Zh: "要移除 %s，请准确输入这个名字。", En: "To remove %s, type exactly that name."}
 	sayNotSelf       = talk.Say{Zh: "不能移除自己；请让另一位管理员来做。", En: "You cannot remove yourself; another administrator can."}
 	sayNoSignIn      = talk.Say{Zh: "没有这个登录，也许已经退出了。", En: "There is no such sign-in; it may have ended already."}
@@ -73,10 +74,20 @@ func aboutPerson(err error) error {
 		return Fail(Conflict, sayLastAdmin)
 	case errors.Is(err, account.ErrPersonName):
 		return Fail(Conflict, sayNameTaken)
+	case errors.Is(err, account.ErrTries):
+		return Fail(TooMany, sayManyPasswords)
+	case errors.Is(err, account.ErrBusy):
+		return Fail(TooMany, sayPasswordsBusy)
 	case errors.Is(err, account.ErrZone):
 		return Fail(Invalid, sayNoZone)
 	case errors.Is(err, store.ErrNotFound):
 		return Fail(Missing, sayNoPerson)
+	}
+	if errors.Is(err, account.ErrNameAlike) {
+		return said(Conflict, err)
+	}
+	if _, ok := errors.AsType[*talk.Wrong](err); ok {
+		return said(Invalid, err)
 	}
 	return err
 }
@@ -121,15 +132,6 @@ func (s *Service) ChangeMe(ctx context.Context, c Caller, in MeChange) (Person, 
 	return s.Me(ctx, c, None{})
 }
 
-const (
-	// passwordTries in passwordWindow: nobody who found a browser open, or has a key,
-	// finds out a password.
-	passwordTries  = 10
-	passwordWindow = 10 * time.Minute
-	// hashingMost bounds how many passwords are hashed at a time, each in 64 MiB.
-	hashingMost = 2
-)
-
 // PasswordChange is a new password, for who knows the old one.
 type PasswordChange struct {
 	Old string `json:"old"`
@@ -151,37 +153,11 @@ func (s *Service) ChangePassword(ctx context.Context, c Caller, in PasswordChang
 	if err != nil {
 		return Changed{}, err
 	}
-	now := time.Now()
-	tries, err := s.Board.Store.Bindings.Try(ctx, store.Wearer{Publisher: p.ID, UserID: "password"}, now, now.Add(-passwordWindow))
-	if err != nil {
-		return Changed{}, err
-	}
-	if tries > passwordTries {
-		return Changed{}, Fail(TooMany, sayManyPasswords)
-	}
-	if err := account.CheckPassword(in.New); err != nil {
-		return Changed{}, said(Invalid, err)
-	}
-	release, err := s.hash(ctx)
-	if err != nil {
-		return Changed{}, err
-	}
-	defer release()
 	token, err := s.Accounts.ChangePassword(ctx, p.ID, in.Old, in.New, in.Keep)
 	if errors.Is(err, account.ErrPassword) {
 		return Changed{}, Fail(Refused, sayOldPassword)
 	}
-	return Changed{err == nil, token}, err
-}
-
-// hash waits until there is memory to hash a password.
-func (s *Service) hash(ctx context.Context) (release func(), err error) {
-	select {
-	case s.hashing <- struct{}{}:
-		return func() { <-s.hashing }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return Changed{err == nil, token}, aboutPerson(err)
 }
 
 // SignIn is a browser in which somebody is signed in. ID names it, and is not what the

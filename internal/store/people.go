@@ -23,6 +23,9 @@ type People struct{ db *DB }
 
 const personColumns = `id, name, role, lang, password, created_at, zone`
 
+// listPeople lists everybody, 1,000 at most.
+const listPeople = `SELECT ` + personColumns + ` FROM people ORDER BY name LIMIT 1000`
+
 func readPerson(s scanner) (p Person, err error) {
 	var created int64
 	err = s.Scan(&p.ID, &p.Name, &p.Role, &p.Lang, &p.Password, &created, &p.Zone)
@@ -32,9 +35,56 @@ func readPerson(s scanner) (p Person, err error) {
 
 // Add inserts a person; a name that is taken is [ErrExists].
 func (t People) Add(ctx context.Context, p Person) error {
-	_, err := t.db.exec(ctx, `INSERT INTO people (`+personColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-		p.ID, p.Name, p.Role, p.Lang, p.Password, millis(p.Created), p.Zone)
+	_, err := t.db.exec(ctx, addPerson, p.fields()...)
 	return err
+}
+
+const addPerson = `INSERT INTO people (` + personColumns + `) VALUES ($1, $2, $3, $4, $5, $6, $7)`
+
+func (p Person) fields() []any {
+	return texts([]any{p.ID, p.Name, p.Role, p.Lang, p.Password, millis(p.Created), p.Zone})
+}
+
+// AddAmong inserts a person, unless check returns an error. Check gets everybody there is,
+// and nobody else is added or renamed by check until it is done; it may still change p.
+func (t People) AddAmong(ctx context.Context, p *Person, check func([]Person) error) error {
+	return t.among(ctx, check, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, addPerson, p.fields()...)
+		return err
+	})
+}
+
+// among changes people in one step with a check of everybody there is.
+func (t People) among(ctx context.Context, check func([]Person) error, change func(*sql.Tx) error) error {
+	return t.db.tx(ctx, func(tx *sql.Tx) error {
+		var value int64
+		if err := tx.QueryRowContext(ctx, t.db.locking(`SELECT value FROM counters WHERE name = 'bot'`, "FOR UPDATE")).Scan(&value); err != nil {
+			return err
+		}
+		everybody, err := everyPerson(tx.QueryContext(ctx, listPeople))
+		if err != nil {
+			return err
+		}
+		if err := check(everybody); err != nil {
+			return err
+		}
+		return change(tx)
+	})
+}
+
+func everyPerson(rows *sql.Rows, err error) (people []Person, _ error) {
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		p, err := readPerson(rows)
+		if err != nil {
+			return nil, err
+		}
+		people = append(people, p)
+	}
+	return people, rows.Err()
 }
 
 // SetPassword replaces a person's password hash.
@@ -42,10 +92,14 @@ func (t People) SetPassword(ctx context.Context, id, hash string) error {
 	return t.db.execOne(ctx, `UPDATE people SET password = $1 WHERE id = $2`, hash, id)
 }
 
-// SetProfile replaces what a person says of themselves: name, language and time zone.
-// A name that is taken is [ErrExists].
-func (t People) SetProfile(ctx context.Context, p Person) error {
-	return t.db.execOne(ctx, `UPDATE people SET name = $1, lang = $2, zone = $3 WHERE id = $4`, p.Name, p.Lang, p.Zone, p.ID)
+// SetProfile replaces what a person says of themselves: name, language and time zone,
+// unless check, as for [People.AddAmong], returns an error. A name that is taken is
+// [ErrExists].
+func (t People) SetProfile(ctx context.Context, p Person, check func([]Person) error) error {
+	return t.among(ctx, check, func(tx *sql.Tx) error {
+		args := texts([]any{p.Name, p.Lang, p.Zone, p.ID})
+		return changed(tx.ExecContext(ctx, `UPDATE people SET name = $1, lang = $2, zone = $3 WHERE id = $4`, args...))
+	})
 }
 
 // SetRole gives a person another role. The error is [ErrLast] if nobody were left of
@@ -158,5 +212,5 @@ func (t People) ByID(ctx context.Context, id string) (Person, error) {
 
 // All lists everybody by name, 1,000 at most.
 func (t People) All(ctx context.Context) ([]Person, error) {
-	return all(ctx, t.db, readPerson, `SELECT `+personColumns+` FROM people ORDER BY name LIMIT 1000`)
+	return all(ctx, t.db, readPerson, listPeople)
 }

@@ -38,6 +38,7 @@ func (db *DB) Purge(ctx context.Context, l Limits) (int64, error) {
 		{`DELETE FROM peer_requests WHERE kind = '` + RequestDevice + `' AND refreshed_at <= $1`, l.Now.Add(-PeerRequestLife)},
 		{`DELETE FROM sign_ins WHERE seen_at < $1`, l.Now.Add(-SignInIdle)},
 		{`DELETE FROM bind_tries WHERE tried_at < $1`, l.Now.Add(-time.Hour)},
+		{`DELETE FROM sign_in_tries WHERE began_at < $1`, l.Now.Add(-time.Hour)},
 	} {
 		n, err := db.exec(ctx, d.query, millis(d.before))
 		total += n

@@ -76,3 +76,21 @@ func (t SignIns) Remove(ctx context.Context, person, id string) error {
 func (t SignIns) RemoveOthers(ctx context.Context, person, but string) (int64, error) {
 	return t.db.exec(ctx, `DELETE FROM sign_ins WHERE person = $1 AND id <> $2`, person, but)
 }
+
+// Try counts a try under a key before it is made, so that tries at the same time on
+// several instances are counted too. It reports whether there were fewer than most in the
+// window that began after since; otherwise nothing is counted.
+func (t SignIns) Try(ctx context.Context, key string, most int, now, since time.Time) (bool, error) {
+	n, err := t.db.exec(ctx, `INSERT INTO sign_in_tries (key, began_at, tries) VALUES ($1, $2, 1)
+		ON CONFLICT (key) DO UPDATE SET
+			tries = CASE WHEN sign_in_tries.began_at <= $3 THEN 1 ELSE sign_in_tries.tries + 1 END,
+			began_at = CASE WHEN sign_in_tries.began_at <= $3 THEN $2 ELSE sign_in_tries.began_at END
+		WHERE sign_in_tries.began_at <= $3 OR sign_in_tries.tries < $4`, key, millis(now), millis(since), most)
+	return n > 0, err
+}
+
+// GiveBack takes back one try under a key: it was the right password.
+func (t SignIns) GiveBack(ctx context.Context, key string) error {
+	_, err := t.db.exec(ctx, `UPDATE sign_in_tries SET tries = tries - 1 WHERE key = $1 AND tries > 0`, key)
+	return err
+}

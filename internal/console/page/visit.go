@@ -12,6 +12,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/control"
 	"patchbay/internal/observe"
+	"patchbay/internal/seal"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -36,6 +37,7 @@ type Visit struct {
 const (
 	cookieToken  = "patchbay"
 	cookieSecure = "__Host-patchbay"
+	cookieKnown  = "-known-" // after one of these, and then who is known
 	cookieTheme  = "patchbay-theme"
 	cookieLang   = "patchbay-lang"
 )
@@ -94,6 +96,21 @@ func (v *Visit) keep(name, value string, life time.Duration) {
 
 // Admit has the browser keep the token of a sign-in; an empty one has it forget.
 func (v *Visit) Admit(token string) { v.keep(v.tokenCookie(), token, account.SignInLife) }
+
+// Know has the browser remember that a person has signed in in it, after they sign out too.
+func (v *Visit) Know(p store.Person) {
+	v.keep(v.tokenCookie()+cookieKnown+seal.Hash(p.ID)[:8], v.House.Accounts.Know(p), account.KnownLife)
+}
+
+// Known are the marks by which the browser knows who has signed in in it.
+func (v *Visit) Known() (marks []string) {
+	for _, c := range v.Cookies() {
+		if strings.HasPrefix(c.Name, v.tokenCookie()+cookieKnown) {
+			marks = append(marks, c.Value)
+		}
+	}
+	return marks
+}
 
 // Prefer has the browser remember language and ground. "auto" is the browser's own
 // ground; what is none of those there are changes nothing.
