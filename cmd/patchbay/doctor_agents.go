@@ -100,7 +100,7 @@ func (d *doctor) agentTrouble(name talk.Say, bot int64, device string, err error
 		d.fail(name, sayUnapproved.In(d.sh.lang), adviceThere, t.Command)
 	case client.Token:
 		d.fail(name, found, adviceAgentKey, bot, d.again)
-	case client.Unreachable, client.Insecure, client.NoGateway:
+	case client.Unreachable, client.Private, client.Insecure, client.NoGateway:
 		d.fail(name, found, adviceAgentURL, bot, d.again)
 	case client.Scopes:
 		d.fail(name, found, adviceScopes, device)

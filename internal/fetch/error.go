@@ -56,6 +56,13 @@ func (e *Error) Error() string {
 // Unwrap is the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// Forbidden reports whether an error says that an address leads to a host or a network that
+// connections of this kind may not reach.
+func Forbidden(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Reason == ForbiddenAddress
+}
+
 // fail makes an Error.
 func fail(reason Reason, format string, args ...any) *Error {
 	return &Error{Reason: reason, Err: fmt.Errorf(format, args...)}

@@ -12,6 +12,8 @@ import (
 	"github.com/coder/websocket"
 
 	"patchbay/internal/board"
+	"patchbay/internal/fetch"
+	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
@@ -148,15 +150,21 @@ func TestCloudRefused(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	f := newFakeCloud(t)
 	cs := r.clouds(t, "here")
-	cs.Set([]Cloud{{ID: "upstream:1", Version: 1, Slug: "x", Owner: r.Person.ID, URL: strings.Replace(f.url, "secret-token", "wrong-token", 1), Allow: []string{"*"}}})
-	deadline := time.Now().Add(soon)
-	for {
-		s, _ := cs.Status("upstream:1")
-		if s.Trouble == sayCloudRefused && s.NextTry.After(time.Now()) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("status %+v", s)
+	cs.Dial = fetch.New(fetch.Options{}).Dial
+	cs.Set([]Cloud{
+		{ID: "upstream:1", Version: 1, Slug: "x", Owner: r.Person.ID, URL: strings.Replace(f.url, "secret-token", "wrong-token", 1), Allow: []string{"*"}},
+		{ID: "upstream:2", Version: 1, Slug: "y", Owner: r.Person.ID, URL: f.url, Allow: []string{"*"}, Guarded: true},
+	})
+	for id, say := range map[string]talk.Say{"upstream:1": sayCloudRefused, "upstream:2": sayCloudPrivate} {
+		deadline := time.Now().Add(soon)
+		for {
+			s, _ := cs.Status(id)
+			if s.Trouble == say && s.NextTry.After(time.Now()) {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("status %+v", s)
+			}
 		}
 	}
 }

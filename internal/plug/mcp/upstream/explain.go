@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"patchbay/internal/fetch"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
@@ -41,6 +42,10 @@ var (
 	sayTLS = talk.Say{
 		Zh: "无法建立加密连接：服务器的证书不可信，或它不使用 https。",
 		En: "No secure connection: the server's certificate cannot be trusted, or it does not speak https.",
+	}
+	sayPrivate = talk.Say{
+		Zh: "这个地址通向内网或特殊网络，只有管理员添加的服务器才能到那里。请使用公网地址，或请管理员放行那个网络（fetch.allow_nets）。",
+		En: "The address leads to a private or special network, where only the servers of administrators may be. Use a public address, or ask an administrator to allow that network (fetch.allow_nets).",
 	}
 	sayUnreachable = talk.Say{
 		Zh: "无法连接到服务器。",
@@ -158,6 +163,9 @@ func explain(err error, redact func(string) string) *Trouble {
 		say(sayNoCommand)
 	case isCommand:
 		say(sayEnded)
+	case fetch.Forbidden(err):
+		t.Lasting = true
+		say(sayPrivate)
 	case isDNS && dns.IsNotFound:
 		say(sayNoHost)
 	case errors.Is(err, syscall.ECONNREFUSED):

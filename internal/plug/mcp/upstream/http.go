@@ -13,6 +13,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"patchbay/internal/fetch"
 )
 
 const (
@@ -135,6 +137,9 @@ func unreached(err error) bool {
 		return true
 	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[*fetch.Error](err); ok { // the guard of addresses said no
 		return true
 	}
 	return isTLS(err) || errors.Is(err, http.ErrSchemeMismatch)

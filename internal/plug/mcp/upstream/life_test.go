@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"patchbay/internal/fetch"
 	"patchbay/internal/tool"
 )
 
@@ -381,6 +383,17 @@ func TestGuarded(t *testing.T) {
 			r.m.opt.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, os.ErrPermission }
 			if _, err := Check(t.Context(), r.spec, r.m.opt); err == nil {
 				t.Error("the guard said no and was not heard")
+			}
+			// The real guard: whoever is refused is told why, and not that a connection broke.
+			r.m.opt.Dial = fetch.New(fetch.Options{}).Dial
+			_, err := Check(t.Context(), r.spec, r.m.opt)
+			if tr, ok := errors.AsType[*Trouble](err); !ok || !tr.Lasting || !strings.Contains(tr.Told.En, "private or special network") || !strings.Contains(tr.Told.Zh, "内网") {
+				t.Errorf("a private address is refused with %v", err)
+			}
+			forbidden := newRig(t, r.spec.Settings, brisk())
+			forbidden.spec.Guarded, forbidden.m.opt.Dial = true, r.m.opt.Dial
+			if st := forbidden.start().state(Failed); st.Err.Told != sayPrivate {
+				t.Errorf("the status is %v", st.Err)
 			}
 		})
 	}

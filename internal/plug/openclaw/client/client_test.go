@@ -14,6 +14,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"patchbay/internal/fetch"
 	"patchbay/internal/plug/openclaw/client"
 	"patchbay/internal/plug/openclaw/client/clienttest"
 	"patchbay/internal/plug/openclaw/wire"
@@ -223,6 +224,8 @@ func TestRefusals(t *testing.T) {
 		"guarded": {clienttest.Options{}, func(o *client.Options) {
 			o.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("not there") }
 		}, client.Broken, false, "not there"},
+		"private": {clienttest.Options{}, func(o *client.Options) { o.Dial = fetch.New(fetch.Options{}).Dial },
+			client.Private, true, "private or special network"},
 		"no gateway": {clienttest.Options{Raw: func(ws *websocket.Conn) { say(ws, `{"hello":"world"}`) }}, nil, client.NoGateway, true, "no OpenClaw gateway"},
 		"no nonce": {clienttest.Options{Raw: func(ws *websocket.Conn) { say(ws, `{"type":"event","event":"connect.challenge","payload":{}}`) }},
 			nil, client.NoGateway, true, "nonce"},

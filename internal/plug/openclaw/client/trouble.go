@@ -15,6 +15,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"patchbay/internal/fetch"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/talk"
 )
@@ -25,6 +26,7 @@ type Problem string
 // The kinds of trouble.
 const (
 	Unreachable Problem = "unreachable" // nobody is there
+	Private     Problem = "private"     // the address is where this connection may not go
 	Insecure    Problem = "insecure"    // TLS fails
 	NoGateway   Problem = "no_gateway"  // somebody else is there
 	Silent      Problem = "silent"      // no answer, or no tick
@@ -68,7 +70,7 @@ func (t *Trouble) Unwrap() error { return t.Err }
 // Lasting says that it does not go away by itself: somebody has to do something.
 func (t *Trouble) Lasting() bool {
 	switch t.Problem {
-	case Insecure, NoGateway, Token, Pairing, Scopes, Identity, Version, Refused, Removed:
+	case Private, Insecure, NoGateway, Token, Pairing, Scopes, Identity, Version, Refused, Removed:
 		return true
 	}
 	return false
@@ -83,6 +85,10 @@ var (
 	sayNoHost = talk.Say{
 		Zh: "找不到网关的主机名。请检查地址的拼写。",
 		En: "There is no host of the gateway's name. See whether the address is spelt right.",
+	}
+	sayPrivate = talk.Say{
+		Zh: "网关的地址通向内网或特殊网络，只有管理员添加的网关才能在那里。请使用公网地址，或请管理员放行那个网络（fetch.allow_nets）。",
+		En: "The gateway's address leads to a private or special network, where only the gateways of administrators may be. Use a public address, or ask an administrator to allow that network (fetch.allow_nets).",
 	}
 	sayInsecure = talk.Say{
 		Zh: "无法与网关建立加密连接：证书不可信，或它不使用 TLS。",
@@ -209,6 +215,9 @@ func asTrouble(err error) *Trouble {
 
 // network is the trouble of an error below the WebSocket.
 func network(err error) *Trouble {
+	if fetch.Forbidden(err) {
+		return trouble(Private, sayPrivate, err)
+	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
 		return trouble(Unreachable, sayNoHost, err)
 	}
