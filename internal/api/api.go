@@ -87,8 +87,13 @@ func (s *Server) caller(r *http.Request, scopes []string) (control.Caller, error
 	if err != nil {
 		return control.Caller{}, err
 	}
+	rules := forPeople(p.Key.Rules)
+	bound := rules
+	if p.Key.Bot != 0 {
+		rules = board.Narrow(rules, board.BotTools)
+	}
 	return control.Caller{
-		Person: p.Person.ID, Key: p.Key.ID, Only: p.Key.Bot, Rules: forPeople(p.Key.Rules),
+		Person: p.Person.ID, Key: p.Key.ID, Only: p.Key.Bot, Rules: rules, Bound: bound,
 		Admin:   p.Person.Role == account.RoleAdmin && slices.Contains(p.Key.Scopes, account.ScopeAdmin),
 		Program: "api", Agent: r.UserAgent(), Lang: lang(r),
 	}, nil

@@ -75,6 +75,9 @@ func dueOf(points *learn.Service) func(context.Context, string) (int, error) {
 	}
 }
 
+// learnDoor is the door of turns in which Learn has a bot judge. It may call no tools then.
+const learnDoor = "learn"
+
 // modelOn lets Learn ask a person's bots.
 func modelOn(hub *board.Board) learn.Model {
 	return func(ctx context.Context, person string, p learn.Prompt) (string, error) {
@@ -83,7 +86,7 @@ func modelOn(hub *board.Board) learn.Model {
 			return "", err
 		}
 		turn := &talk.Turn{
-			Bot: bot.Number, Door: "learn", Person: "learn:" + person, Lang: talk.Chinese, Depth: 1,
+			Bot: bot.Number, Door: learnDoor, Person: "learn:" + person, Lang: talk.Chinese, Depth: 1,
 			// Each question stands alone.
 			Conversation: uuid.NewString(), Parts: []talk.Part{{Text: p.Text}},
 		}

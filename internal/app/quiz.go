@@ -28,9 +28,29 @@ func quizOn(hub *board.Board, s *learn.Service, b *Base, log *slog.Logger) {
 			err := hub.Registry.Settings(bot, &o)
 			return err != nil || o.Shared
 		},
-		Allowed: func(ctx context.Context, bot store.Bot, turn *talk.Turn) bool { return mayLearn(ctx, b, bot, turn) },
+		Allowed: func(ctx context.Context, bot store.Bot, turn *talk.Turn) bool {
+			return keyLearns(hub, bot, turn) && mayLearn(ctx, b, bot, turn)
+		},
 	})
 	hub.Interpose("learn", q.Interpose)
+}
+
+// keyLearns reports whether the key by which is asked may do by tools what Learn does when
+// it listens: give questions with their answers, take reviews, and keep new points.
+func keyLearns(hub *board.Board, bot store.Bot, turn *talk.Turn) bool {
+	if turn.Alone || turn.Bound == "" {
+		return !turn.Alone
+	}
+	v, err := hub.View(bot.Owner, board.Join("", turn.Bound))
+	if err != nil {
+		return false
+	}
+	for _, name := range []string{"next_review", "reveal_answer", "submit_review", "create_knowledge_point"} {
+		if v.Tool(name) == nil {
+			return false
+		}
+	}
+	return true
 }
 
 // mayLearn says whether whoever asks may see the points of a bot's owner. Glasses

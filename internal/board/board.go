@@ -379,7 +379,7 @@ func (b *Board) enter(turn *talk.Turn, c circumstances, l *listener) (r *run, mi
 // the same conversation.
 func fingerprint(t *talk.Turn) [32]byte {
 	h := sha256.New()
-	fmt.Fprintf(h, "%d\x00%s\x00%s\x00%s\x00", t.Bot, t.Door, t.Person, t.Conversation)
+	fmt.Fprintf(h, "%d\x00%s\x00%s\x00%s\x00%s\x00", t.Bot, t.Door, t.Person, t.Conversation, t.Bound)
 	for _, p := range t.Parts {
 		fmt.Fprintf(h, "%d\x00%s\x00", len(p.Text), p.Text)
 		if p.Image != nil {

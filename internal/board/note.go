@@ -29,9 +29,10 @@ func (b *Board) Admit(who Access, name string) error {
 // does too, as a call of that tool; args are what it would have been called with. As of
 // any call that has done something, the row is safe when Note returns.
 func (b *Board) Note(who Access, outlet Outlet, name string, args json.RawMessage, res *tool.Result, err error, began time.Time) {
-	rules, wrong := ParseRules(who.Rules)
-	if wrong != nil {
-		rules = Rules{} // it was let in all the same
+	joined, wrong := parseJoined(who.Rules)
+	rules := Rules{} // it was let in, whatever they are
+	if wrong == nil {
+		rules = joined[0]
 	}
 	o := &Offered{Name: name, Tool: &tool.Tool{Name: name}, of: &offer{Outlet: outlet}}
 	c := &tool.Call{ID: uuid.Must(uuid.NewV7()).String(), Tool: name, Args: args, Caller: who.Caller}

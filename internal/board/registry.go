@@ -124,6 +124,7 @@ type NewBot struct {
 	Kind        string
 	Description string
 	Set         map[string]string // settings as text
+	By          string            // id of the key by which it is added; empty: none
 }
 
 // Add makes a bot. For a kind that connects it returns the token by which it
@@ -140,7 +141,7 @@ func (r *Registry) Add(ctx context.Context, n NewBot) (b store.Bot, token string
 	if err != nil {
 		return b, "", err
 	}
-	b = store.Bot{Owner: n.Owner, Name: n.Name, Kind: k.Name, Description: n.Description, Settings: settings, Created: time.Now()}
+	b = store.Bot{Owner: n.Owner, Name: n.Name, Kind: k.Name, Description: n.Description, Settings: settings, SetBy: n.By, Created: time.Now()}
 	if k.Connects {
 		token = newBotToken()
 		b.TokenHash = seal.Hash(token)
@@ -160,6 +161,7 @@ type Changes struct {
 	Name        *string
 	Description *string
 	Set         map[string]string // an empty text takes the setting away
+	By          string            // id of the key by which they are made; empty: none
 }
 
 // Change changes a bot. Running turns keep what they began with.
@@ -183,6 +185,9 @@ func (r *Registry) Change(ctx context.Context, number int64, c Changes) (store.B
 	}
 	if b.Settings, err = r.change(k, b.Settings, c.Set); err != nil {
 		return b, err
+	}
+	if len(c.Set) > 0 {
+		b.SetBy = c.By
 	}
 	if err := r.db.Bots.Save(ctx, b); errors.Is(err, store.ErrExists) {
 		return b, unfit(sayBotClash.Wrong())

@@ -129,7 +129,17 @@ func (v verdict) String() string { return [...]string{"allowed", "denied", "dang
 // their owner says so.
 const forPeople = "user"
 
-func judge(o *Offered, owner ownerRules, r *Rules) verdict {
+// judge applies the rules of a caller, and of those on whose behalf it calls.
+func judge(o *Offered, owner ownerRules, rules []Rules) verdict {
+	for i := range rules {
+		if v := judgeOne(o, owner, &rules[i]); v != allowed {
+			return v
+		}
+	}
+	return allowed
+}
+
+func judgeOne(o *Offered, owner ownerRules, r *Rules) verdict {
 	switch {
 	case tool.MatchAny(owner.deny, o.Name), tool.MatchAny(r.Deny, o.Name):
 		return denied
@@ -165,7 +175,7 @@ func (b *Board) Inventory(person, rules string) ([]Listing, error) {
 }
 
 // inventory is what [Board.Inventory] lists.
-func (s *snapshot) inventory(r *Rules) []Listing {
+func (s *snapshot) inventory(r []Rules) []Listing {
 	all := 0
 	for _, o := range s.offers {
 		all += len(o.tools)
@@ -207,11 +217,11 @@ func (b *Board) Judge(person, name string, rules []string) ([]string, error) {
 	}
 	out := make([]string, len(rules))
 	for i, text := range rules {
-		r, err := ParseRules(text)
+		r, err := parseJoined(text)
 		if err != nil {
 			return nil, err
 		}
-		out[i] = judge(found, s.rules, &r).String()
+		out[i] = judge(found, s.rules, r).String()
 	}
 	return out, nil
 }
@@ -219,7 +229,7 @@ func (b *Board) Judge(person, name string, rules []string) ([]string, error) {
 // InventoryOf is [Board.Inventory] of one outlet alone, by the names that the tools have
 // there: a person may have thousands of them. It is empty if nothing is plugged in there.
 func (b *Board) InventoryOf(outlet, rules string) ([]Listing, error) {
-	r, err := ParseRules(rules)
+	r, err := parseJoined(rules)
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +240,7 @@ func (b *Board) InventoryOf(outlet, rules string) ([]Listing, error) {
 	c.mu.Unlock()
 	out := make([]Listing, len(tools))
 	for i, t := range tools {
-		out[i] = Listing{t, judge(t, owner, &r).String()}
+		out[i] = Listing{t, judge(t, owner, r).String()}
 	}
 	slices.SortStableFunc(out, func(a, b Listing) int { return cmp.Compare(a.Tool.Name, b.Tool.Name) })
 	return out, nil

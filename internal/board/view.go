@@ -17,7 +17,7 @@ type View struct {
 	// Print tells lists of tools apart; Rest those of everything else.
 	Print, Rest uint64
 
-	rules  Rules
+	rules  Rules // the caller's own
 	byName map[string]*Offered
 	hidden map[string]verdict
 	offers []*offer // whose prompts and resources may be used
@@ -102,7 +102,7 @@ func (s *snapshot) viewing(rules string) (*viewing, error) {
 		s.views.Clear()
 		s.kept.Store(0)
 	}
-	r, err := ParseRules(rules)
+	r, err := parseJoined(rules)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (s *snapshot) viewing(rules string) (*viewing, error) {
 // viewing is a view that is made once, however many ask for it at the same time, and so
 // is the list of all that its person is offered.
 type viewing struct {
-	rules  Rules
+	rules  []Rules
 	once   sync.Once
 	view   *View
 	listed sync.Once
@@ -124,28 +124,33 @@ type viewing struct {
 }
 
 func (v *viewing) get(s *snapshot) *View {
-	v.once.Do(func() { v.view = s.view(&v.rules) })
+	v.once.Do(func() { v.view = s.view(v.rules) })
 	return v.view
 }
 
 func (v *viewing) inventory(s *snapshot) []Listing {
-	v.listed.Do(func() { v.list = s.inventory(&v.rules) })
+	v.listed.Do(func() { v.list = s.inventory(v.rules) })
 	return v.list
 }
 
 var printSeed = maphash.MakeSeed()
 
-func (s *snapshot) view(r *Rules) *View {
-	v := &View{rules: *r, byName: map[string]*Offered{}, hidden: map[string]verdict{}}
+func (s *snapshot) view(rules []Rules) *View {
+	v := &View{rules: rules[0], byName: map[string]*Offered{}, hidden: map[string]verdict{}}
+	v.rules.KeepArgs = slices.ContainsFunc(rules, func(r Rules) bool { return r.KeepArgs })
+	only := slices.ContainsFunc(rules, func(r Rules) bool { return len(r.Allow) > 0 })
 	var rest maphash.Hash
 	rest.SetSeed(printSeed)
 	for _, o := range s.offers {
-		usable := len(r.Allow) == 0
+		// What can be read there is for those who may use something there. Without tools
+		// it is for everybody who is not kept to some, or kept from all.
+		usable := len(o.tools) == 0 && !only && !deniesAll(rules)
 		for i := range o.tools {
 			t := &o.tools[i]
-			switch how := judge(t, s.rules, r); {
+			switch how := judge(t, s.rules, rules); {
 			case how != allowed:
 				v.hidden[t.Name] = how
+				usable = usable || how != denied && !only
 			case v.byName[t.Name] == nil:
 				v.byName[t.Name] = t
 				v.Tools = append(v.Tools, t)

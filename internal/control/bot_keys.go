@@ -22,6 +22,9 @@ func (s *Service) BotKeys(ctx context.Context, c Caller, in BotRef) (BotKeyList,
 	if err != nil {
 		return BotKeyList{}, err
 	}
+	if c.Only != 0 {
+		return BotKeyList{}, Fail(Refused, sayWholeKey)
+	}
 	all, err := s.Board.Store.Keys.ByBot(ctx, b.Number)
 	out := BotKeyList{Keys: []store.Key{}}
 	for _, k := range all {
@@ -53,8 +56,8 @@ func (s *Service) AddGlassesKey(ctx context.Context, c Caller, in NewGlassesKey)
 	if err != nil {
 		return AddedKey{}, err
 	}
-	if c.Only != 0 {
-		return AddedKey{}, Fail(Refused, sayOnly)
+	if err := wide(c); err != nil {
+		return AddedKey{}, err
 	}
 	in.Name = strings.TrimSpace(in.Name)
 	if err := account.CheckName(in.Name); err != nil {
@@ -86,6 +89,9 @@ type BotKeyRef struct {
 func (s *Service) RevokeBotKey(ctx context.Context, c Caller, in BotKeyRef) (store.Key, error) {
 	b, err := s.FindBot(ctx, c, in.Bot)
 	if err != nil {
+		return store.Key{}, err
+	}
+	if err := wide(c); err != nil {
 		return store.Key{}, err
 	}
 	k, err := s.Key(ctx, c, KeyRef{in.Key})

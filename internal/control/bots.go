@@ -195,7 +195,10 @@ func (s *Service) AddBot(ctx context.Context, c Caller, in NewBot) (AddedBot, er
 	case c.Only != 0:
 		return AddedBot{}, Fail(Refused, sayOnly)
 	}
-	b, token, err := s.Board.Registry.Add(ctx, board.NewBot{Owner: c.Person, Name: in.Name, Kind: in.Kind, Description: in.Description, Set: in.Settings})
+	if err := wide(c); err != nil {
+		return AddedBot{}, err
+	}
+	b, token, err := s.Board.Registry.Add(ctx, board.NewBot{Owner: c.Person, Name: in.Name, Kind: in.Kind, Description: in.Description, Set: in.Settings, By: c.Key})
 	if err != nil {
 		return AddedBot{}, typed(Invalid, err)
 	}
@@ -218,7 +221,13 @@ func (s *Service) ChangeBot(ctx context.Context, c Caller, in BotChange) (BotVie
 	if err != nil {
 		return BotView{}, err
 	}
-	if _, err = s.Board.Registry.Change(ctx, b.Number, board.Changes{Name: in.Name, Description: in.Description, Set: in.Settings}); err != nil {
+	if len(in.Settings) > 0 { // any of them can have it reach further: where it asks, what it calls, who asks it
+		if err := wide(c); err != nil {
+			return BotView{}, err
+		}
+	}
+	change := board.Changes{Name: in.Name, Description: in.Description, Set: in.Settings, By: c.Key}
+	if _, err = s.Board.Registry.Change(ctx, b.Number, change); err != nil {
 		return BotView{}, typed(Invalid, err)
 	}
 	return s.Bot(ctx, c, BotRef{fmt.Sprint(b.Number)})
@@ -271,6 +280,9 @@ type RotatedBot struct {
 func (s *Service) RotateBot(ctx context.Context, c Caller, in BotRef) (RotatedBot, error) {
 	b, err := s.FindBot(ctx, c, in.Bot)
 	if err != nil {
+		return RotatedBot{}, err
+	}
+	if err := wide(c); err != nil { // whoever has the token is the bot
 		return RotatedBot{}, err
 	}
 	token, err := s.Board.Registry.Rotate(ctx, b.Number)

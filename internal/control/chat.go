@@ -59,7 +59,12 @@ func (s *Service) Turn(ctx context.Context, c Caller, q Question) (*talk.Turn, e
 	if person == "" {
 		person = b.Owner // the operator of this machine asks in the owner's place
 	}
-	return NewTurn(b, q, c.door(), person)
+	turn, err := NewTurn(b, q, c.door(), person)
+	if err != nil {
+		return nil, err
+	}
+	turn.Bound, turn.Alone = c.Bound, c.Only != 0
+	return turn, nil
 }
 
 // NewTurn makes a turn of a question that a person asks through one of the Door… of

@@ -79,7 +79,11 @@ type Caller struct {
 	Admin bool
 	Key   string // id of the key that was shown; empty: a browser
 	Only  int64  // the only bot that the key opens; 0: any
-	Rules string // of the key, as kept
+	// Rules of the key, as kept: which tools it may call. One for a single bot may call no
+	// more than those that ask it.
+	Rules string
+	// Bound are the rules, as kept, that bind the bots that the caller asks.
+	Bound string
 	// Program is by what the caller acts, for the audit trail: "api" or "console".
 	Program string
 	// Agent is what the program or browser calls itself.

@@ -209,8 +209,11 @@ func (s *Service) WaitingDevices(ctx context.Context, c Caller) (Waiting, error)
 }
 
 // ApproveDevice makes the device that shows a code the caller's, or, if an admin says
-// so, somebody else's.
+// so, somebody else's. Whoever talks to it then is bound by no key.
 func (s *Service) ApproveDevice(ctx context.Context, c Caller, a Approval) (Device, error) {
+	if err := wide(c); err != nil {
+		return Device{}, err
+	}
 	owner, err := s.deviceOwner(ctx, c, a.User)
 	if err != nil {
 		return Device{}, err
@@ -260,9 +263,13 @@ func (s *Service) deviceOwner(ctx context.Context, c Caller, name string) (id st
 	return people[0].ID, nil
 }
 
-// ChangeDevice renames and binds a device, and says how it is to connect. Nothing is
+// ChangeDevice renames and binds a device, and says how it is to connect. With its name,
+// those of its tools change, which rules are about. Nothing is
 // changed if something of it makes no sense.
 func (s *Service) ChangeDevice(ctx context.Context, c Caller, ref string, change DeviceChange) (Device, error) {
+	if err := wide(c); err != nil {
+		return Device{}, err
+	}
 	d, err := s.FindDevice(ctx, c, ref)
 	if err != nil {
 		return Device{}, err
@@ -358,6 +365,9 @@ func goodDeviceName(name string) error {
 
 // RemoveDevice takes a device out. If it calls again, whoever types in its code has it.
 func (s *Service) RemoveDevice(ctx context.Context, c Caller, ref string) (number int64, err error) {
+	if err := wide(c); err != nil {
+		return 0, err
+	}
 	d, err := s.FindDevice(ctx, c, ref)
 	if err != nil {
 		return 0, err

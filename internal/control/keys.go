@@ -63,6 +63,9 @@ type KeyList struct {
 
 // Keys lists the caller's keys, those that were revoked too.
 func (s *Service) Keys(ctx context.Context, c Caller, in KeyQuery) (KeyList, error) {
+	if c.Only != 0 {
+		return KeyList{}, Fail(Refused, sayWholeKey)
+	}
 	whose := c.Owner()
 	if in.User != "" {
 		p, err := s.onePerson(ctx, c, in.User)
@@ -107,6 +110,9 @@ type KeyRef struct {
 
 // Key shows one of the caller's keys.
 func (s *Service) Key(ctx context.Context, c Caller, in KeyRef) (KeyRow, error) {
+	if c.Only != 0 {
+		return KeyRow{}, Fail(Refused, sayWholeKey)
+	}
 	k, err := s.Board.Store.Keys.ByID(ctx, in.Key)
 	if errors.Is(err, store.ErrNotFound) || err == nil && c.Owner() != "" && k.Person != c.Owner() {
 		return KeyRow{}, Fail(Missing, sayNoKey)

@@ -136,7 +136,7 @@ type AddedPerson struct {
 
 // AddPerson opens an account.
 func (s *Service) AddPerson(ctx context.Context, c Caller, in NewPerson) (AddedPerson, error) {
-	if err := admin(c); err != nil {
+	if err := adminWide(c); err != nil {
 		return AddedPerson{}, err
 	}
 	if in.Role == "" {
@@ -175,6 +175,9 @@ type PersonChange struct {
 
 // ChangePerson gives somebody another role.
 func (s *Service) ChangePerson(ctx context.Context, c Caller, in PersonChange) (Person, error) {
+	if err := adminWide(c); err != nil {
+		return Person{}, err
+	}
 	was, err := s.Member(ctx, c, in.PersonRef)
 	if err != nil {
 		return Person{}, err
@@ -203,6 +206,9 @@ type PersonPassword struct {
 
 // SetPersonPassword gives somebody another password, and signs them out everywhere.
 func (s *Service) SetPersonPassword(ctx context.Context, c Caller, in PersonPassword) (AddedPerson, error) {
+	if err := adminWide(c); err != nil {
+		return AddedPerson{}, err
+	}
 	p, err := s.Member(ctx, c, in.PersonRef)
 	if err != nil {
 		return AddedPerson{}, err
@@ -232,6 +238,9 @@ type PersonGone struct {
 // RemovePerson closes an account, with everything that is theirs: bots, devices, keys,
 // tool servers, knowledge points, records.
 func (s *Service) RemovePerson(ctx context.Context, c Caller, in PersonGone) (Done, error) {
+	if err := adminWide(c); err != nil {
+		return Done{}, err
+	}
 	p, err := s.Member(ctx, c, in.PersonRef)
 	if err != nil {
 		return Done{}, err

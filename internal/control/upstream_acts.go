@@ -45,27 +45,10 @@ var (
 	sayUpstreamNoToken = talk.Say{Zh: "它不是主动连接过来的，所以没有令牌。", En: "It does not connect to this server, so it has no token."}
 	sayUpstreamNoCheck = talk.Say{Zh: "它不是可以查看的工具服务器：它会自己连接过来，或者只调用你的工具。", En: "It is no server that can be looked at: it connects by itself, or calls your tools."}
 	sayUpstreamKind    = talk.Say{Zh: "种类有 mcp、endpoint、cloud 和 shim；%q 不是其中之一。", En: "The kinds are mcp, endpoint, cloud and shim; %q is none of them."}
-	sayNarrowKey       = talk.Say{
-		Zh: "这个密钥只能用于一个机器人或一部分工具，所以不能更改工具从哪里来、谁可以用。",
-		En: "This key is for one bot, or for some tools, so it may not change where tools come from and who may use them.",
-	}
-	sayWhoseUpstream  = talk.Say{Zh: "这里有 %d 个人，请用 user 说明是谁的。", En: "There are %d people; say whose it is with user."}
-	sayUpstreamNobody = talk.Say{Zh: "没有叫 %q 的人。", En: "there is nobody named %q"}
-	sayUpstreamOthers = talk.Say{Zh: "指明别人需要权限为 admin 的密钥。", En: "a key with scope admin is needed to name somebody else"}
+	sayWhoseUpstream   = talk.Say{Zh: "这里有 %d 个人，请用 user 说明是谁的。", En: "There are %d people; say whose it is with user."}
+	sayUpstreamNobody  = talk.Say{Zh: "没有叫 %q 的人。", En: "there is nobody named %q"}
+	sayUpstreamOthers  = talk.Say{Zh: "指明别人需要权限为 admin 的密钥。", En: "a key with scope admin is needed to name somebody else"}
 )
-
-// wide refuses keys that are for less than all that their person has: what they change
-// would let them have more.
-func wide(c Caller) error {
-	if c.Key == "" {
-		return nil
-	}
-	r, err := board.ParseRules(c.Rules)
-	if c.Only != 0 || err != nil || len(r.Allow) > 0 || len(r.Deny) > 0 || len(r.Dangerous) > 0 {
-		return Fail(Refused, sayNarrowKey)
-	}
-	return nil
-}
 
 // NewUpstream is an upstream that is to be added, or looked at.
 type NewUpstream struct {

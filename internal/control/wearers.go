@@ -40,6 +40,9 @@ func (s *Service) InviteWearer(ctx context.Context, c Caller, in BotRef) (accoun
 	if err != nil {
 		return account.Invitation{}, err
 	}
+	if err := wide(c); err != nil { // whoever is bound asks by another key
+		return account.Invitation{}, err
+	}
 	return s.Accounts.Invite(ctx, b.Number)
 }
 

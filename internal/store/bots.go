@@ -15,16 +15,19 @@ type Bot struct {
 	Kind        string          `json:"kind"`
 	Description string          `json:"description,omitempty"`
 	Settings    json.RawMessage `json:"-"` // a JSON object; secrets in it are sealed
-	TokenHash   string          `json:"-"` // of the token by which the bot connects; empty: it does not connect
-	Version     int64           `json:"-"` // grows with every change
-	Created     time.Time       `json:"created_at"`
-	Seen        time.Time       `json:"last_seen,omitzero"` // when it was last connected
+	// SetBy is the id of the key that made the settings last; empty: a person did. The
+	// rules of that key bind the bot.
+	SetBy     string    `json:"-"`
+	TokenHash string    `json:"-"` // of the token by which the bot connects; empty: it does not connect
+	Version   int64     `json:"-"` // grows with every change
+	Created   time.Time `json:"created_at"`
+	Seen      time.Time `json:"last_seen,omitzero"` // when it was last connected
 }
 
 // Bots is the table of bots.
 type Bots struct{ db *DB }
 
-const botColumns = `number, owner, name, kind, description, settings, token_hash, version, created_at, seen_at`
+const botColumns = `number, owner, name, kind, description, settings, token_hash, version, created_at, seen_at, set_by`
 
 func readBot(s scanner) (b Bot, err error) {
 	var (
@@ -33,7 +36,7 @@ func readBot(s scanner) (b Bot, err error) {
 		created  int64
 		seen     sql.NullInt64
 	)
-	err = s.Scan(&b.Number, &b.Owner, &b.Name, &b.Kind, &b.Description, &settings, &token, &b.Version, &created, &seen)
+	err = s.Scan(&b.Number, &b.Owner, &b.Name, &b.Kind, &b.Description, &settings, &token, &b.Version, &created, &seen, &b.SetBy)
 	b.Settings, b.TokenHash = json.RawMessage(settings), token.String
 	b.Created, b.Seen = fromMillis(created), fromMaybe(seen)
 	return b, err
@@ -47,8 +50,8 @@ func (t Bots) Add(ctx context.Context, b Bot) (Bot, error) {
 		if err := tx.QueryRowContext(ctx, `UPDATE counters SET value = value + 1 WHERE name = 'bot' RETURNING value`).Scan(&b.Number); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, `INSERT INTO bots (`+botColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL)`,
-			b.Number, b.Owner, b.Name, b.Kind, b.Description, string(b.Settings), nullString(b.TokenHash), b.Version, millis(b.Created))
+		_, err := tx.ExecContext(ctx, `INSERT INTO bots (`+botColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL, $10)`,
+			b.Number, b.Owner, b.Name, b.Kind, b.Description, string(b.Settings), nullString(b.TokenHash), b.Version, millis(b.Created), b.SetBy)
 		return err
 	})
 	return b, err
@@ -58,8 +61,8 @@ func (t Bots) Add(ctx context.Context, b Bot) (Bot, error) {
 // the version that was read; otherwise [ErrExists] tells that somebody else was
 // faster.
 func (t Bots) Save(ctx context.Context, b Bot) error {
-	n, err := t.db.exec(ctx, `UPDATE bots SET name = $1, description = $2, settings = $3, token_hash = $4, version = version + 1
-		WHERE number = $5 AND version = $6`, b.Name, b.Description, string(b.Settings), nullString(b.TokenHash), b.Number, b.Version)
+	n, err := t.db.exec(ctx, `UPDATE bots SET name = $1, description = $2, settings = $3, token_hash = $4, set_by = $5, version = version + 1
+		WHERE number = $6 AND version = $7`, b.Name, b.Description, string(b.Settings), nullString(b.TokenHash), b.SetBy, b.Number, b.Version)
 	if err == nil && n == 0 {
 		if _, err = t.ByNumber(ctx, b.Number); err == nil {
 			err = ErrExists

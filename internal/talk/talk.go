@@ -49,6 +49,13 @@ type Turn struct {
 	// Depth counts how many bots stand behind the question: a bot asks a bot that
 	// asks a bot. People have 0.
 	Depth int `json:"depth,omitempty"`
+	// Bound are the rules of the key by which is asked, as the hub keeps them: the bot may
+	// call no tool in this turn that they forbid. Empty: those of a person, or of a key
+	// that is not narrow.
+	Bound string `json:"bound,omitempty"`
+	// Alone says that a program asks by a key for this bot alone: what its owner has
+	// elsewhere, as in Learn, is none of its business.
+	Alone bool `json:"alone,omitempty"`
 	// Lang is the language in which the person is spoken to.
 	Lang Lang `json:"lang"`
 	// Parts is what was said, in order; never empty.

@@ -84,6 +84,9 @@ type Caller struct {
 	// Depth counts how many bots stand behind the call: a bot that is asked by a
 	// bot that is asked by … Programs have 0.
 	Depth int `json:"depth,omitempty"`
+	// Bound are the rules of the key behind the call, as they are kept: a bot that is
+	// asked by the call is bound by them too.
+	Bound string `json:"bound,omitempty"`
 	// Door names the way in: "mcp", "rokid-mcp", "xiaozhi-mcp", "bot", "cli".
 	Door string `json:"door"`
 	// Program is what the caller calls itself, for the audit.

@@ -197,7 +197,7 @@ func (s *Server) refuseLearn(w http.ResponseWriter, status int, reason, text str
 
 // learner leaves of what a caller may use no more than Learn.
 func (s *Server) learner(c caller) caller {
-	c.access.Rules = narrow(c.access.Rules, s.LearnTools)
+	c.access.Rules = board.Narrow(c.access.Rules, s.LearnTools)
 	return c
 }
 

@@ -226,7 +226,7 @@ func (s *Server) again(l *listener) (board.Access, bool) {
 	if l.access.Door == doorLearn {
 		c = s.learner(c)
 	}
-	l.access.Rules = c.access.Rules
+	l.access.Rules, l.access.Bound = c.access.Rules, c.access.Bound
 	return l.access, true
 }
 

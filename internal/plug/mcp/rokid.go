@@ -82,7 +82,7 @@ func (s *Server) ServeRokidMessages(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.access.Device = r.Header.Get("X-Device-Id")
-	c.access.Rules = narrow(c.access.Rules, rokidTools)
+	c.access.Rules = board.Narrow(c.access.Rules, rokidTools)
 	id := r.URL.Query().Get("session_id")
 	session := s.sessions.piped(id, c)
 	d := dialect{door: doorRokid}
@@ -94,28 +94,6 @@ func (s *Server) ServeRokidMessages(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.postPipe(w, r, c, session, id, d)
-}
-
-// botTools are the tools that bots have in common.
-var botTools = []string{"send_message", "get_bot_info", "list_bots"}
-
-// narrow leaves of a key's rules no more than some tools.
-func narrow(text string, names []string) string {
-	rules, err := board.ParseRules(text)
-	if err != nil {
-		return text // the call will say what is wrong with them
-	}
-	var allow []string
-	for _, name := range names {
-		if len(rules.Allow) == 0 || tool.MatchAny(rules.Allow, name) {
-			allow = append(allow, name)
-		}
-	}
-	if allow == nil {
-		allow = []string{"-"} // nothing: no tool has this name
-	}
-	rules.Allow = allow
-	return rules.String()
 }
 
 // rokidAnswer answers in the older words: no handshake is needed, the list is

@@ -437,9 +437,9 @@ func (c caller) holder() string {
 func newCaller(p account.Principal, door, hash string) caller {
 	rules := p.Key.Rules
 	if p.Key.Bot != 0 {
-		rules = narrow(rules, botTools) // it opens one bot, and nothing else
+		rules = board.Narrow(rules, board.BotTools) // it opens one bot, and nothing else
 	}
 	return caller{board.Access{Caller: tool.Caller{
-		Person: p.Person.ID, Key: p.Key.ID, Only: p.Key.Bot, Door: door, Lang: p.Person.Lang,
+		Person: p.Person.ID, Key: p.Key.ID, Only: p.Key.Bot, Bound: p.Key.Rules, Door: door, Lang: p.Person.Lang,
 	}, Rules: rules}, hash}
 }

@@ -274,7 +274,7 @@ func (d *Door) turn(ctx context.Context, c *call, to destination) {
 	}
 	turn := &talk.Turn{
 		Bot: to.bot.Number, Door: DoorName, Person: person, Conversation: c.MessageID, Lang: c.lang,
-		Commands: commands, Metadata: c.Metadata, AgentID: c.AgentID, UserID: c.UserID,
+		Bound: c.principal.Key.Rules, Commands: commands, Metadata: c.Metadata, AgentID: c.AgentID, UserID: c.UserID,
 	}
 	if c.Text != "" {
 		turn.Parts = append(turn.Parts, talk.Part{Text: c.Text})

@@ -87,7 +87,7 @@ func (h *Boards) Taken(ctx context.Context, p Photo) (string, error) {
 	b.mu.Unlock()
 	b.tells(NoticePhoto, map[string]int{"bytes": len(p.JPEG)})
 	lang := talk.ParseLang(d.Language, h.Lang)
-	depth := 0
+	asked := tool.Caller{Depth: -1} // the board asks by itself
 	if s != nil {
 		s.mu.Lock()
 		s.jpeg = p.JPEG
@@ -95,9 +95,9 @@ func (h *Boards) Taken(ctx context.Context, p Photo) (string, error) {
 		if s.caller.Bot != 0 {
 			return sayAttached.In(lang), nil
 		}
-		depth = s.caller.Depth + 1
+		asked = s.caller
 	}
-	said, err := h.look(ctx, d, p, lang, depth)
+	said, err := h.look(ctx, d, p, lang, asked)
 	if err != nil && s != nil {
 		if !errors.Is(err, errNobodySees) {
 			h.Logger.Warn("the bot of a board did not say what it sees", "device", d.Number, "bot", d.Bot, "error", err)
@@ -107,13 +107,13 @@ func (h *Boards) Taken(ctx context.Context, p Photo) (string, error) {
 	return said, err
 }
 
-// look asks the board's bot.
-func (h *Boards) look(ctx context.Context, d store.Device, p Photo, lang talk.Lang, depth int) (string, error) {
+// look asks the board's bot, on behalf of who had the photo taken.
+func (h *Boards) look(ctx context.Context, d store.Device, p Photo, lang talk.Lang, asked tool.Caller) (string, error) {
 	if d.Bot == 0 {
 		return "", errNobodySees
 	}
 	turn := turnOf(d, lang)
-	turn.Depth = depth
+	turn.Depth, turn.Bound = asked.Depth+1, asked.Bound
 	turn.Conversation = "" // it is about this photo alone
 	turn.Parts = append(turn.Parts, talk.Part{Image: &talk.Image{MIME: "image/jpeg", Data: p.JPEG}})
 	if q := strings.TrimSpace(p.Question); q != "" {

@@ -31,15 +31,15 @@ func (c *conn) admit(ctx context.Context, p *wire.Connect, nonce string) *wire.E
 		return e
 	}
 	c.g.slow.forgive(c.address)
-	c.person, c.asked, c.keyHash = l.person, p.Scopes, l.hash
+	c.person, c.asked, c.keyHash, c.keyEnds = l.person, p.Scopes, l.hash, !l.key.Expires.IsZero()
 	c.scopes = granted(p, l.may)
 	c.admin = slices.Contains(c.scopes, wire.ScopeAdmin)
 	c.scoped = slices.Contains(p.Caps, wire.CapSessionScoped)
-	own, nodes, err := rulesOf(l.key)
+	own, nodes, bound, err := rulesOf(l.key)
 	if err != nil {
 		return c.trouble(err)
 	}
-	c.access, c.nodeView = callerOf(l.person, l.key.ID, l.key.Bot, p.Client, own), nodes
+	c.access, c.nodeView = callerOf(l.person, l.key.ID, l.key.Bot, p.Client, own, bound), nodes
 	if p.Device != nil {
 		if e := c.pair(ctx, p, &l); e != nil {
 			return e
@@ -205,10 +205,10 @@ func (c *conn) enroll(ctx context.Context, p *wire.Connect, l *login) *wire.Erro
 }
 
 // token is with what a paired device may connect the next time, and since when, in
-// Unix milliseconds. Operators whose key is bound by rules get none: it would be bound
-// by nothing.
+// Unix milliseconds. Operators whose key is bound by rules, or ends some day, get none: it
+// would be bound by nothing, and stay.
 func (c *conn) token(ctx context.Context) (string, int64) {
-	if c.device == "" || c.role == wire.RoleOperator && (c.access.Only != 0 || c.keyHash != "" && c.access.Rules != peoples) {
+	if c.device == "" || c.role == wire.RoleOperator && (c.access.Only != 0 || c.keyHash != "" && (c.access.Rules != peoples || c.keyEnds)) {
 		return "", 0
 	}
 	peer, err := c.g.Store.Peers.ByID(ctx, c.device)

@@ -124,6 +124,8 @@ func asker(person string) string { return door + ":" + person }
 // question is what somebody says, as every way in makes it.
 type question struct {
 	owner   string
+	bound   string // the rules of the key by which is asked
+	alone   bool   // the key is for this bot alone
 	lang    string
 	session session
 	id      string // of the run
@@ -134,7 +136,7 @@ type question struct {
 
 func (q *question) turn() *talk.Turn {
 	return &talk.Turn{
-		Bot: q.session.bot.Number, Door: door, Person: asker(q.owner), Conversation: q.session.name, Lang: talk.ParseLang(q.lang, talk.English), Parts: q.parts,
+		Bot: q.session.bot.Number, Door: door, Person: asker(q.owner), Bound: q.bound, Alone: q.alone, Conversation: q.session.name, Lang: talk.ParseLang(q.lang, talk.English), Parts: q.parts,
 	}
 }
 
@@ -152,7 +154,7 @@ func (g *Gateway) chatSend(ctx context.Context, c *conn, params []byte) (any, *w
 		return nil, e
 	}
 	r, again, e := g.runs.begin(g, &question{
-		owner: c.person.ID, lang: c.person.Lang, session: s, id: p.IdempotencyKey, parts: parts, mode: p.QueueMode, limit: time.Duration(max(0, min(p.TimeoutMS, maxInvoke.Milliseconds()))) * time.Millisecond,
+		owner: c.person.ID, bound: c.access.Bound, alone: c.access.Only != 0, lang: c.person.Lang, session: s, id: p.IdempotencyKey, parts: parts, mode: p.QueueMode, limit: time.Duration(max(0, min(p.TimeoutMS, maxInvoke.Milliseconds()))) * time.Millisecond,
 	})
 	if e != nil {
 		return nil, e
@@ -275,7 +277,7 @@ func (g *Gateway) agent(c *conn, id string, params []byte) (any, *wire.Error) {
 		return nil, e
 	}
 	r, again, e := g.runs.begin(g, &question{
-		owner: c.person.ID, lang: c.person.Lang, session: s, id: p.IdempotencyKey, parts: parts, limit: time.Duration(max(0, min(p.Timeout, int64(maxInvoke/time.Second)))) * time.Second,
+		owner: c.person.ID, bound: c.access.Bound, alone: c.access.Only != 0, lang: c.person.Lang, session: s, id: p.IdempotencyKey, parts: parts, limit: time.Duration(max(0, min(p.Timeout, int64(maxInvoke/time.Second)))) * time.Second,
 	})
 	if e != nil {
 		return nil, e

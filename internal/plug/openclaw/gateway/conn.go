@@ -58,6 +58,7 @@ type conn struct {
 	device   string   // id; empty: none
 	secret   int64    // of the peer, if it came with its own token; 0: with a key
 	keyHash  string   // of the key; empty: it came with its own token
+	keyEnds  bool     // the key expires some day
 	access   board.Access
 	nodeView string // the rules by which it calls nodes' commands
 	scoped   bool   // hears only conversations that it subscribed to
@@ -428,9 +429,9 @@ func program(client wire.Client) string {
 }
 
 // callerOf is the client as a caller of tools.
-func callerOf(person store.Person, key string, only int64, client wire.Client, rules string) board.Access {
+func callerOf(person store.Person, key string, only int64, client wire.Client, rules, bound string) board.Access {
 	return board.Access{
-		Caller: tool.Caller{Person: person.ID, Key: key, Only: only, Door: door, Program: program(client), Lang: person.Lang},
+		Caller: tool.Caller{Person: person.ID, Key: key, Only: only, Bound: bound, Door: door, Program: program(client), Lang: person.Lang},
 		Rules:  rules,
 	}
 }

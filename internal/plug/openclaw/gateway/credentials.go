@@ -76,6 +76,9 @@ func (c *conn) byKey(ctx context.Context, p *wire.Connect, secret string) (login
 		return login{}, err
 	}
 	l := login{person: who.Person, key: who.Key, hash: seal.Hash(secret), may: who.OperatorScopes()}
+	if board.IsNarrow(who.Key.Rules) {
+		l.may = slices.DeleteFunc(l.may, decides)
+	}
 	if p.Role == wire.RoleNode && !who.OpensNode() || p.Role == wire.RoleOperator && l.may == nil {
 		return login{}, account.ErrScope
 	}
@@ -192,18 +195,27 @@ func granted(p *wire.Connect, may []string) []string {
 // decided by the policy and by whoever approved it, not once more by the board.
 const nodeSlugs = "node-*"
 
-// rules are a key's rules for an operator, who runs the board for a person, and the
-// same for calls of nodes' commands.
-func rulesOf(key store.Key) (own, nodes string, err error) {
+// rulesOf are a key's rules for an operator, who runs the board for a person, the same for
+// calls of nodes' commands, and those by which the bots are bound that it asks.
+func rulesOf(key store.Key) (own, nodes, bound string, err error) {
 	r, err := board.ParseRules(key.Rules)
 	if err != nil {
-		return "", "", err
+		return "", "", "", err
 	}
 	r.People = true
 	own = r.String()
+	bound = own
 	r.Dangerous = append(slices.Clone(r.Dangerous), nodeSlugs)
-	return own, r.String(), nil
+	nodes = r.String()
+	if key.Bot != 0 {
+		own, nodes = board.Narrow(own, board.BotTools), board.Narrow(nodes, board.BotTools)
+	}
+	return own, nodes, bound, nil
 }
+
+// decides reports whether a scope lets an operator decide what others may do. A key that
+// is narrow does not: it would have more by that than its rules allow.
+func decides(scope string) bool { return scope == wire.ScopePairing || scope == wire.ScopeAdmin }
 
 // stillGood says whether the credential of an operator is still good.
 func (c *conn) stillGood(ctx context.Context) bool {

@@ -309,6 +309,6 @@ func (g *Gateway) present(c *conn) []any {
 
 // peoples are the rules of a key without any of its own.
 var peoples = func() string {
-	own, _, _ := rulesOf(store.Key{}) // the zero rules can be read
+	own, _, _, _ := rulesOf(store.Key{}) // the zero rules can be read
 	return own
 }()

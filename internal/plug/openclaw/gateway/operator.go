@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"patchbay/internal/board"
 	"patchbay/internal/plug/openclaw/wire"
 	"patchbay/internal/store"
 )
@@ -17,8 +18,8 @@ type Operator struct {
 	Person store.Person
 	// Admin operators reach what is everybody's.
 	Admin bool
-	// Only is the only bot that the operator's key opens; 0: any. Whoever may not reach
-	// all bots decides about no pairing.
+	// Only is the only bot that the operator's key opens; 0: any. Keys that are narrow
+	// decide about no pairing.
 	Only int64
 	// Key is the id of the key, and Rules are its rules, as kept.
 	Key, Rules string
@@ -29,9 +30,10 @@ type Operator struct {
 // scopes are what an operator may do.
 func (o *Operator) scopes() []string {
 	s := []string{wire.ScopeRead, wire.ScopeWrite}
-	if o.Only == 0 {
-		s = append(s, wire.ScopePairing)
+	if o.Only != 0 || o.Key != "" && board.IsNarrow(o.Rules) {
+		return s
 	}
+	s = append(s, wire.ScopePairing)
 	if o.Admin {
 		s = append(s, wire.ScopeAdmin)
 	}
@@ -89,7 +91,7 @@ func (g *Gateway) Do(ctx context.Context, o Operator, method string, params any)
 // conn is an operator as the methods know one: without anything that has to do with
 // a connection.
 func (g *Gateway) conn(o Operator) (*conn, error) {
-	own, nodes, err := rulesOf(store.Key{Rules: o.Rules})
+	own, nodes, bound, err := rulesOf(store.Key{Rules: o.Rules, Bot: o.Only})
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +101,7 @@ func (g *Gateway) conn(o Operator) (*conn, error) {
 		// Whoever types a command, or presses a button, wants it as what it is.
 		asked: slices.Concat(scopes, []string{wire.ScopeAdmin}), nodeView: nodes, since: time.Now(),
 	}
-	c.access = callerOf(o.Person, o.Key, o.Only, c.client, own)
+	c.access = callerOf(o.Person, o.Key, o.Only, c.client, own, bound)
 	return c, nil
 }
 
