@@ -175,6 +175,8 @@ type NewKey struct {
 	Expires time.Duration // 0: never
 	Secret  string        // empty: made here, which is what everybody wants but the demo
 	Rules   string        // which tools it may call, as JSON; empty: all that its person may
+	Parent  string        // id of the key by which it is made, with which it ends; empty: none
+	Latest  time.Time     // it expires then at the latest; zero: it need not
 }
 
 // AddKey makes a key and returns its secret, which is not kept and cannot be
@@ -198,9 +200,12 @@ func (s *Service) AddKey(ctx context.Context, n NewKey) (store.Key, string, erro
 	if secret == "" {
 		secret = prefix(n.Scopes) + seal.Token(32)
 	}
-	k := store.Key{ID: newID(), Person: n.Person, Name: n.Name, Scopes: n.Scopes, Bot: n.Bot, Hash: seal.Hash(secret), Hint: hint(secret), Rules: n.Rules, Created: s.now()}
+	k := store.Key{ID: newID(), Person: n.Person, Name: n.Name, Scopes: n.Scopes, Bot: n.Bot, Hash: seal.Hash(secret), Hint: hint(secret), Rules: n.Rules, Parent: n.Parent, Created: s.now()}
 	if n.Expires > 0 {
 		k.Expires = k.Created.Add(n.Expires)
+	}
+	if !n.Latest.IsZero() && (k.Expires.IsZero() || k.Expires.After(n.Latest)) {
+		k.Expires = n.Latest
 	}
 	switch err := s.db.Keys.Add(ctx, k); {
 	case errors.Is(err, store.ErrNotFound):

@@ -93,7 +93,7 @@ func (s *Server) caller(r *http.Request, scopes []string) (control.Caller, error
 		rules = board.Narrow(rules, board.BotTools)
 	}
 	return control.Caller{
-		Person: p.Person.ID, Key: p.Key.ID, Only: p.Key.Bot, Rules: rules, Bound: bound,
+		Person: p.Person.ID, Key: p.Key.ID, Only: p.Key.Bot, Ends: p.Key.Expires, Rules: rules, Bound: bound,
 		Admin:   p.Person.Role == account.RoleAdmin && slices.Contains(p.Key.Scopes, account.ScopeAdmin),
 		Program: "api", Agent: r.UserAgent(), Lang: lang(r),
 	}, nil

@@ -26,6 +26,10 @@ const aliveEvery = 20 * time.Second
 // notices streams what the caller's devices tell by themselves, a JSON object a line,
 // until the caller leaves: those of one device, if the query names it.
 func (s *Server) notices(w http.ResponseWriter, r *http.Request, c control.Caller) {
+	if c.Only != 0 {
+		fail(w, http.StatusForbidden, "this key is for one bot, and not for devices")
+		return
+	}
 	only := ""
 	if ref := r.URL.Query().Get("device"); ref != "" {
 		r.SetPathValue("device", ref)

@@ -464,6 +464,13 @@ func (k *keep) state() string {
 	for _, d := range devices {
 		add("device %s of %s at %d", d.Name, d.Owner, d.Bot)
 	}
+	keys, err := db.Keys.ByPerson(ctx, "")
+	k.must(err)
+	for _, made := range keys {
+		if made.Parent != "" || !made.Revoked.IsZero() {
+			add("key %s", made.Name)
+		}
+	}
 	rules, err := db.ToolRules.All(ctx)
 	k.must(err)
 	add("%d rules", len(rules))

@@ -56,7 +56,7 @@ func (s *Service) AddGlassesKey(ctx context.Context, c Caller, in NewGlassesKey)
 	if err != nil {
 		return AddedKey{}, err
 	}
-	if err := wide(c); err != nil {
+	if err := makesKeys(c); err != nil {
 		return AddedKey{}, err
 	}
 	in.Name = strings.TrimSpace(in.Name)
@@ -70,6 +70,9 @@ func (s *Service) AddGlassesKey(ctx context.Context, c Caller, in NewGlassesKey)
 	want := account.NewKey{Person: b.Owner, Name: in.Name, Scopes: []string{account.ScopeLingzhu}}
 	if in.Only {
 		want.Bot = b.Number
+	}
+	if err := inherit(c, &want); err != nil {
+		return AddedKey{}, err
 	}
 	k, secret, err := s.Accounts.AddKey(ctx, want)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"time"
 
 	"patchbay/internal/account"
 	"patchbay/internal/board"
@@ -79,6 +80,8 @@ type Caller struct {
 	Admin bool
 	Key   string // id of the key that was shown; empty: a browser
 	Only  int64  // the only bot that the key opens; 0: any
+	// Ends is when the key expires; zero: never.
+	Ends time.Time
 	// Rules of the key, as kept: which tools it may call. One for a single bot may call no
 	// more than those that ask it.
 	Rules string

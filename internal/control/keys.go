@@ -145,9 +145,9 @@ type MadeKey struct {
 }
 
 // AddKey makes a key. One for everybody's things is made by those who run the
-// installation alone, and by a key only if that is one.
+// installation alone, and by a key only if that is one. What is made by a key ends with it.
 func (s *Service) AddKey(ctx context.Context, c Caller, in NewKey) (MadeKey, error) {
-	if err := wide(c); err != nil {
+	if err := makesKeys(c); err != nil {
 		return MadeKey{}, err
 	}
 	owner, err := s.onePerson(ctx, c, in.User)
@@ -156,6 +156,9 @@ func (s *Service) AddKey(ctx context.Context, c Caller, in NewKey) (MadeKey, err
 	}
 	want := account.NewKey{Person: owner.ID, Name: strings.TrimSpace(in.Name), Scopes: in.Scopes, Bot: in.Bot}
 	if want.Expires, err = keyLife(in); err != nil {
+		return MadeKey{}, err
+	}
+	if err := inherit(c, &want); err != nil {
 		return MadeKey{}, err
 	}
 	if err := s.checkKey(ctx, c, owner, &want, in.Rules); err != nil {
@@ -265,7 +268,7 @@ type KeyChange struct {
 
 // ChangeKey gives a key other rules.
 func (s *Service) ChangeKey(ctx context.Context, c Caller, in KeyChange) (KeyRow, error) {
-	if err := wide(c); err != nil {
+	if err := makesKeys(c); err != nil {
 		return KeyRow{}, err
 	}
 	k, err := s.Key(ctx, c, KeyRef{in.Key})
@@ -302,7 +305,7 @@ func (s *Service) aboveKey(ctx context.Context, c Caller, k KeyRow) error {
 	return err
 }
 
-// RevokeKey ends a key for good. Whoever uses it is refused from its next use on, at the
+// RevokeKey ends a key for good, with those that were made by it. Whoever uses it is refused from its next use on, at the
 // doors for programs within a second.
 func (s *Service) RevokeKey(ctx context.Context, c Caller, in KeyRef) (KeyRow, error) {
 	if err := wide(c); err != nil {

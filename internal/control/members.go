@@ -139,6 +139,9 @@ func (s *Service) AddPerson(ctx context.Context, c Caller, in NewPerson) (AddedP
 	if err := adminWide(c); err != nil {
 		return AddedPerson{}, err
 	}
+	if err := lasting(c); err != nil {
+		return AddedPerson{}, err
+	}
 	if in.Role == "" {
 		in.Role = account.RoleMember
 	}
@@ -207,6 +210,9 @@ type PersonPassword struct {
 // SetPersonPassword gives somebody another password, and signs them out everywhere.
 func (s *Service) SetPersonPassword(ctx context.Context, c Caller, in PersonPassword) (AddedPerson, error) {
 	if err := adminWide(c); err != nil {
+		return AddedPerson{}, err
+	}
+	if err := lasting(c); err != nil {
 		return AddedPerson{}, err
 	}
 	p, err := s.Member(ctx, c, in.PersonRef)

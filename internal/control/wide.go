@@ -1,8 +1,26 @@
 package control
 
 import (
+	"time"
+
+	"patchbay/internal/account"
 	"patchbay/internal/board"
 	"patchbay/internal/talk"
+)
+
+var (
+	sayKeyOutlives = talk.Say{
+		Zh: "这个密钥 %s 失效，用它创建的密钥不能更晚失效。",
+		En: "This key expires at %s, and a key that it makes cannot expire later.",
+	}
+	sayRatedKey = talk.Say{
+		Zh: "这个密钥限定了调用频率或要保留参数，所以不能创建和更改密钥。请用没有规则的密钥，或在网页上操作。",
+		En: "This key has a rate of its own, or keeps its arguments, so it may not make or change keys. Use a key without rules, or the console.",
+	}
+	sayEndingKey = talk.Say{
+		Zh: "这个密钥会失效，所以不能开设账户和设置密码：那些不会失效。请用长期有效的密钥，或在网页上操作。",
+		En: "This key expires, so it may not open accounts or set passwords, which do not. Use a key that does not expire, or the console.",
+	}
 )
 
 var sayNarrowKey = talk.Say{
@@ -25,4 +43,33 @@ func adminWide(c Caller) error {
 		return err
 	}
 	return wide(c)
+}
+
+// makesKeys refuses keys that may not decide what other keys do: neither those that are
+// narrow, nor those whose other rules would not hold for what they make.
+func makesKeys(c Caller) error {
+	if err := wide(c); err != nil || c.Key == "" {
+		return err
+	}
+	if r, err := board.ParseRules(c.Rules); err != nil || r.PerMinute > 0 || r.KeepArgs {
+		return Fail(Refused, sayRatedKey)
+	}
+	return nil
+}
+
+// lasting refuses keys that expire what stays when they are gone.
+func lasting(c Caller) error {
+	if !c.Ends.IsZero() {
+		return Fail(Refused, sayEndingKey)
+	}
+	return nil
+}
+
+// inherit has a key that is made by another end with that.
+func inherit(c Caller, want *account.NewKey) error {
+	if !c.Ends.IsZero() && want.Expires > 0 && time.Now().Add(want.Expires).After(c.Ends) {
+		return Fail(Refused, sayKeyOutlives, c.Ends.UTC().Format(time.RFC3339))
+	}
+	want.Parent, want.Latest = c.Key, c.Ends
+	return nil
 }

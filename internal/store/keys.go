@@ -19,7 +19,9 @@ type Key struct {
 	Hint   string   `json:"hint"` // the first characters, to tell keys apart
 	// Rules say which tools the key may call, as JSON; empty: all that its person
 	// may.
-	Rules   string    `json:"-"`
+	Rules string `json:"-"`
+	// Parent is the id of the key by which the key was made; empty: a person made it.
+	Parent  string    `json:"parent,omitempty"`
 	Created time.Time `json:"created_at"`
 	Expires time.Time `json:"expires_at,omitzero"`
 	Revoked time.Time `json:"revoked_at,omitzero"`
@@ -29,7 +31,7 @@ type Key struct {
 // Keys is the table of keys.
 type Keys struct{ db *DB }
 
-const keyColumns = `id, person, name, scopes, bot, hash, hint, created_at, expires_at, revoked_at, last_used_at, rules`
+const keyColumns = `id, person, name, scopes, bot, hash, hint, created_at, expires_at, revoked_at, last_used_at, rules, parent`
 
 func readKey(s scanner) (k Key, err error) {
 	var (
@@ -38,7 +40,7 @@ func readKey(s scanner) (k Key, err error) {
 		created                int64
 		expires, revoked, used sql.NullInt64
 	)
-	err = s.Scan(&k.ID, &k.Person, &k.Name, &scopes, &bot, &k.Hash, &k.Hint, &created, &expires, &revoked, &used, &k.Rules)
+	err = s.Scan(&k.ID, &k.Person, &k.Name, &scopes, &bot, &k.Hash, &k.Hint, &created, &expires, &revoked, &used, &k.Rules, &k.Parent)
 	k.Scopes = strings.Fields(scopes)
 	k.Bot = bot.Int64
 	k.Created, k.Expires, k.Revoked, k.Used = fromMillis(created), fromMaybe(expires), fromMaybe(revoked), fromMaybe(used)
@@ -48,9 +50,9 @@ func readKey(s scanner) (k Key, err error) {
 // Add inserts a key. A person or bot that does not exist is [ErrNotFound], a
 // secret that is in use already [ErrExists].
 func (t Keys) Add(ctx context.Context, k Key) error {
-	_, err := t.db.exec(ctx, `INSERT INTO keys (`+keyColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+	_, err := t.db.exec(ctx, `INSERT INTO keys (`+keyColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
 		k.ID, k.Person, k.Name, strings.Join(k.Scopes, " "), sql.NullInt64{Int64: k.Bot, Valid: k.Bot != 0}, k.Hash, k.Hint,
-		millis(k.Created), maybeMillis(k.Expires), maybeMillis(k.Revoked), maybeMillis(k.Used), k.Rules)
+		millis(k.Created), maybeMillis(k.Expires), maybeMillis(k.Revoked), maybeMillis(k.Used), k.Rules, k.Parent)
 	return err
 }
 
@@ -74,9 +76,13 @@ func (t Keys) ByBot(ctx context.Context, bot int64) ([]Key, error) {
 	return all(ctx, t.db, readKey, `SELECT `+keyColumns+` FROM keys WHERE bot = $1 ORDER BY created_at, id LIMIT 1000`, bot)
 }
 
-// Revoke ends a key for good. A key that has ended already keeps its time.
+// Revoke ends a key for good, and all that were made by it, or by those. A key that has
+// ended already keeps its time.
 func (t Keys) Revoke(ctx context.Context, id string, at time.Time) error {
-	return t.db.execOne(ctx, `UPDATE keys SET revoked_at = COALESCE(revoked_at, $1) WHERE id = $2`, millis(at), id)
+	return t.db.execOne(ctx, `UPDATE keys SET revoked_at = COALESCE(revoked_at, $1) WHERE id IN (
+		WITH RECURSIVE made (id) AS (
+			SELECT id FROM keys WHERE id = $2 UNION SELECT k.id FROM keys k JOIN made m ON k.parent = m.id
+		) SELECT id FROM made)`, millis(at), id)
 }
 
 // MarkUsed notes when a key was last used, to the minute: a use less than a

@@ -19,11 +19,11 @@ func Routes() []page.Route {
 	return []page.Route{
 		{Pattern: "GET /gateway", Serve: overview},
 		{Pattern: "GET /gateway/live", Serve: overviewLive},
-		{Pattern: "POST /gateway/pairs/{request}/approve", Serve: func(v *page.Visit) { decide(v, true) }},
+		{Pattern: "POST /gateway/pairs/{request}/approve", Access: page.Fresh, Serve: func(v *page.Visit) { decide(v, true) }},
 		{Pattern: "POST /gateway/pairs/{request}/reject", Serve: func(v *page.Visit) { decide(v, false) }},
 		{Pattern: "GET /gateway/nodes/{node}", Serve: nodePage},
 		{Pattern: "GET /gateway/nodes/{node}/live", Serve: nodeLive},
-		{Pattern: "POST /gateway/nodes/{node}/rename", Serve: rename},
+		{Pattern: "POST /gateway/nodes/{node}/rename", Access: page.Fresh, Serve: rename},
 		{Pattern: "POST /gateway/nodes/{node}/remove", Serve: remove},
 		{Pattern: "POST /gateway/nodes/{node}/invoke", Serve: invoke},
 		{Pattern: "GET /gateway/shims/new", Access: page.Fresh, Serve: newShim},

@@ -21,7 +21,7 @@ func Routes() []page.Route {
 		{Pattern: "GET /keys/new", Access: page.Fresh, Serve: newKey},
 		{Pattern: "POST /keys/new", Access: page.Fresh, Serve: makeKey},
 		{Pattern: "GET /keys/{key}", Serve: show},
-		{Pattern: "POST /keys/{key}/rules", Serve: setRules},
+		{Pattern: "POST /keys/{key}/rules", Access: page.Fresh, Serve: setRules},
 		{Pattern: "POST /keys/{key}/revoke", Serve: revoke},
 	}
 }

@@ -28,7 +28,7 @@ var (
 	sayTooManyPages = talk.Say{Zh: "打开的页面太多，请关掉一些。", En: "Too many pages are open; close some."}
 
 	sayConfirm     = talk.Say{Zh: "请再次输入密码", En: "Your password, please"}
-	sayConfirmTold = talk.Say{Zh: "这里可以看到或更改密钥，所以要确认是你本人。", En: "What follows shows or changes secrets, so it has to be you."}
+	sayConfirmTold = talk.Say{Zh: "这里可以看到密钥，或更改谁可以做什么，所以要确认是你本人。", En: "What follows shows secrets, or changes who may do what, so it has to be you."}
 	sayConfirmThen = talk.Say{Zh: "距离上次输入密码已经有一会儿了。输入之后，刚才填写的内容会照常提交。", En: "A while has passed since you typed it. What you have just filled in is sent on after that."}
 	sayConfirmLost = talk.Say{Zh: "距离上次输入密码太久，刚才提交的内容没有处理，请之后重新填写或选择文件。", En: "Too much time has passed since your password: what you sent was not carried out. Fill it in, or choose the file, once more after this."}
 	sayPassword    = talk.Say{Zh: "密码", En: "Password"}

@@ -19,9 +19,9 @@ func Routes() []page.Route {
 	return []page.Route{
 		{Pattern: "GET /tools", Serve: list},
 		{Pattern: "GET /tools/rules", Serve: rules},
-		{Pattern: "POST /tools/rules", Serve: addRule},
+		{Pattern: "POST /tools/rules", Access: page.Fresh, Serve: addRule},
 		{Pattern: "GET /tools/{name}", Serve: show},
-		{Pattern: "POST /tools/{name}/rule", Serve: decide},
+		{Pattern: "POST /tools/{name}/rule", Access: page.Fresh, Serve: decide},
 		{Pattern: "POST /tools/{name}/call", Serve: try},
 		{Pattern: "GET /tools/upstreams", Serve: upstreams},
 		{Pattern: "GET /tools/upstreams/live", Serve: upstreamsLive},
