@@ -78,6 +78,7 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, c control.Caller) {
 		s.fails(w, r, err)
 		return
 	}
+	turn.Request = talk.RequestOf(r.Header.Get("Traceparent"))
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("X-Accel-Buffering", "no")
 	lines := json.NewEncoder(w)

@@ -18,7 +18,6 @@ package board
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -65,6 +64,8 @@ type Options struct {
 	KeepContent bool
 	// KeepArgs keeps the arguments of all calls in the audit trail.
 	KeepArgs bool
+	// Now tells when turns arrive, to recognise repeated requests; nil: the real clock.
+	Now func() time.Time
 }
 
 // Board is the board. It is safe for concurrent use.
@@ -95,7 +96,7 @@ type Board struct {
 
 	mu       sync.Mutex
 	draining bool
-	runs     map[[32]byte]*run // that a repeated request can join
+	runs     map[conversationKey]*run // the newest of each, which the same request can join
 	built    map[int64]built
 	push     map[string]Push
 	between  between
@@ -114,8 +115,8 @@ var ErrStopping = errors.New("the server is stopping")
 // said is what it has said.
 var ErrStopped = errors.New("the asker stopped the answer")
 
-// joinWindow is how long after a request the same request again is taken for a
-// repetition by the network, not by the person.
+// joinWindow is how long after the end of a turn, or after its connection broke, the same
+// request can join it.
 const joinWindow = 2 * time.Second
 
 // heardWait bounds the wait until the bus knows what a new board listens to: one that
@@ -129,6 +130,9 @@ func New(o Options) (*Board, error) {
 	o.Late = orDefault(o.Late, 10*time.Minute)
 	o.Grace = orDefault(o.Grace, 45*time.Second)
 	o.MediaLife = orDefault(o.MediaLife, time.Hour)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	if o.Turns == 0 {
 		o.Turns = 2000
 	}
@@ -146,7 +150,7 @@ func New(o Options) (*Board, error) {
 		calls:   make(chan struct{}, o.Calls),
 		catalog: newCatalog(o.Logger, o.Installation),
 		rates:   &rates{perMinute: o.CallRate, each: map[payer]*bucket{}},
-		runs:    map[[32]byte]*run{},
+		runs:    map[conversationKey]*run{},
 		built:   map[int64]built{},
 		push:    map[string]Push{},
 	}
@@ -284,19 +288,31 @@ func (b *Board) interposed(ctx context.Context, bot store.Bot, turn *talk.Turn) 
 // [ErrStopped], which the error has in it too if [Board.Stop] stopped the answer. Whatever
 // it returns, what happened has been written down by then.
 //
-// A turn that repeats one that began in the last two seconds joins it and gets
-// the same answer.
+// A request that the network delivers again joins its turn and gets the same answer, unless
+// another turn of the conversation came between; see [talk.Delivery.Repeats].
 func (b *Board) Answer(ctx context.Context, turn *talk.Turn, emit talk.Emit) error {
+	arrived := b.Now()
 	if turn.ID == "" {
 		turn.ID = uuid.Must(uuid.NewV7()).String()
 	}
+	d := talk.Delivered(turn, arrived)
 	c, err := b.look(ctx, turn)
 	for err == nil {
 		l := newListener(emit)
 		var r *run
 		var mine bool
-		if r, mine, err = b.enter(turn, c, l); err == nil && (mine || r.join(l)) {
-			return r.listen(ctx, l)
+		if r, mine, err = b.enter(turn, d, c, l); err != nil || !mine && !r.join(l) {
+			continue
+		}
+		heard := r.listen(ctx, l)
+		if mine {
+			return heard
+		}
+		if !errors.Is(heard, errNotAsked) {
+			if heard == nil {
+				r.heardAfterAll()
+			}
+			return heard
 		}
 	}
 	if ctx.Err() != nil {
@@ -338,55 +354,6 @@ func (b *Board) look(ctx context.Context, turn *talk.Turn) (c circumstances, err
 		turn.History = append(turn.History, talk.Message{Role: talk.RolePerson, Text: e.Question}, talk.Message{Role: talk.RoleBot, Text: e.Answer})
 	}
 	return c, nil
-}
-
-// enter finds the run that a turn repeats, or begins a new one, which is the
-// listener's own.
-func (b *Board) enter(turn *talk.Turn, c circumstances, l *listener) (r *run, mine bool, err error) {
-	key := fingerprint(turn)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.draining {
-		return nil, false, talk.Fail(talk.Internal, "", ErrStopping)
-	}
-	if r := b.runs[key]; r != nil && time.Since(r.started) < joinWindow && r.joinable() {
-		return r, false, nil
-	}
-	select {
-	case b.places <- struct{}{}:
-	default:
-		return nil, false, talk.Fail(talk.Busy, "", fmt.Errorf("%d turns at a time", cap(b.places)))
-	}
-	r = newRun(b, turn, c, l)
-	b.runs[key] = r
-	over := b.turns.begin(r)
-	b.work.Go(func() {
-		r.work()
-		over()
-		<-b.places
-	})
-	time.AfterFunc(joinWindow, func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.runs[key] == r {
-			delete(b.runs, key)
-		}
-	})
-	return r, true, nil
-}
-
-// fingerprint is the same for requests that say the same, for the same person in
-// the same conversation.
-func fingerprint(t *talk.Turn) [32]byte {
-	h := sha256.New()
-	fmt.Fprintf(h, "%d\x00%s\x00%s\x00%s\x00%s\x00", t.Bot, t.Door, t.Person, t.Conversation, t.Bound)
-	for _, p := range t.Parts {
-		fmt.Fprintf(h, "%d\x00%s\x00", len(p.Text), p.Text)
-		if p.Image != nil {
-			h.Write(p.Image.Data)
-		}
-	}
-	return [32]byte(h.Sum(nil))
 }
 
 // target finds where a bot is: here, or on another instance. A bot that was

@@ -444,16 +444,21 @@ func TestARepeatedRequestJoinsTheRunningTurn(t *testing.T) {
 		emit(talk.Text("second "))
 		return emit(talk.Do(talk.Command{Name: talk.CommandTakePhoto}))
 	})
+	again := func() *talk.Turn {
+		turn := ask(bot, "?")
+		turn.Request = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+		return turn
+	}
 	one, two := newEar(), newEar()
 	var wg sync.WaitGroup
-	wg.Go(func() { r.Board.Answer(ctx, ask(bot, "?"), one.emit) })
+	wg.Go(func() { r.Board.Answer(ctx, again(), one.emit) })
 	<-one.heard
-	wg.Go(func() { r.Board.Answer(ctx, ask(bot, "?"), two.emit) })
+	wg.Go(func() { r.Board.Answer(ctx, again(), two.emit) })
 	<-two.heard
 	close(release)
 	wg.Wait()
 	three := newEar() // even when the turn has just ended
-	must(t, r.Board.Answer(ctx, ask(bot, "?"), three.emit))
+	must(t, r.Board.Answer(ctx, again(), three.emit))
 	for i, e := range []*ear{one, two, three} {
 		if got := e.text(); got != "first second <take_photo>" {
 			t.Errorf("asker %d heard %q", i+1, got)

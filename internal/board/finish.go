@@ -25,13 +25,18 @@ func (b *Board) finish(tr store.Trace, e *store.Exchange, heard []store.Exchange
 		b.Logger.Error("a trace is not written yet", "turn", tr.Turn, "bot", tr.Bot, "error", err)
 	}
 	b.records.added()
-	for _, h := range heard {
+	b.heard(ctx, heard)
+	if tr.Outcome == outcomeFailed {
+		b.Logger.Info("a turn failed", "turn", tr.Turn, "bot", tr.Bot, "door", tr.Door, "code", tr.Code, "cause", tr.Cause)
+	}
+}
+
+// heard notes that late answers were told.
+func (b *Board) heard(ctx context.Context, late []store.Exchange) {
+	for _, h := range late {
 		if err := b.Store.Conversations.Heard(ctx, h.Turn); err != nil {
 			b.Logger.Error("a late answer may be told twice", "turn", h.Turn, "error", err)
 		}
-	}
-	if tr.Outcome == outcomeFailed {
-		b.Logger.Info("a turn failed", "turn", tr.Turn, "bot", tr.Bot, "door", tr.Door, "code", tr.Code, "cause", tr.Cause)
 	}
 }
 

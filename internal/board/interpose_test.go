@@ -172,7 +172,9 @@ func TestARepeatedRequestJoinsAnInterposedAnswer(t *testing.T) {
 	bot := r.Script(t, nil, say("bot"))
 	for range 2 {
 		e := newEar()
-		must(t, r.Board.Answer(ctx, ask(bot, "!Paris"), e.emit))
+		turn := ask(bot, "!Paris")
+		turn.Request = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+		must(t, r.Board.Answer(ctx, turn, e.emit))
 		if e.text() != "once" {
 			t.Fatalf("heard %q", e.text())
 		}

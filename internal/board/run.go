@@ -17,13 +17,14 @@ import (
 // asker went away or lost patience. The bot goes on then, and what it still says
 // is kept as a late answer.
 type run struct {
-	board   *Board
-	turn    *talk.Turn
-	started time.Time
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	hungUp  chan struct{} // closed when nobody listens any more
-	ended   chan struct{} // closed when everything is written down
+	board    *Board
+	turn     *talk.Turn
+	delivery talk.Delivery // of the turn
+	started  time.Time
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	hungUp   chan struct{} // closed when nobody listens any more
+	ended    chan struct{} // closed when everything is written down
 
 	circumstances
 
@@ -42,6 +43,10 @@ type run struct {
 	failure   *talk.Failure
 	stopped   bool          // by ErrStopped; what it said is what it said
 	parted    chan struct{} // closed when the trace of an abandoned run is written
+	brokenAt  time.Time     // when the last listener was cut off; zero: that was not so
+	endedAt   time.Time     // when the bot ended
+	notAsked  bool          // the bot never was: the asker left the queue
+	unheard   bool          // the answer is kept, to be told later
 }
 
 type state int
@@ -90,12 +95,6 @@ func newRun(b *Board, turn *talk.Turn, c circumstances, l *listener) *run {
 	}
 	r.log = b.courses.begin(r)
 	return r
-}
-
-func (r *run) joinable() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.state != abandoned
 }
 
 // work lets the bot answer and writes down how that ended.
@@ -248,6 +247,9 @@ func (r *run) listen(ctx context.Context, l *listener) error {
 	for {
 		select {
 		case <-r.ended:
+			if r.notAsked {
+				return errNotAsked
+			}
 			if r.stopped {
 				return errStoppedByAnother
 			}
@@ -272,22 +274,6 @@ func (r *run) listen(ctx context.Context, l *listener) error {
 	}
 }
 
-// leave takes a listener away (nil: it is gone already) whose asker went away, or wants
-// the bot to stop. The bot does not stop while others listen.
-func (r *run) leave(ctx context.Context, l *listener) {
-	if !errors.Is(context.Cause(ctx), ErrStopped) {
-		r.part(l, outcomeHungUp, "", "")
-		return
-	}
-	r.part(l, outcomeHungUp, "", ErrStopped.Error())
-	r.mu.Lock()
-	alone := r.state == abandoned
-	r.mu.Unlock()
-	if alone {
-		r.cancel(ErrStopped)
-	}
-}
-
 // patience is how much longer an asker waits for the next piece.
 func (r *run) patience(first, idle time.Duration) time.Duration {
 	r.mu.Lock()
@@ -305,52 +291,6 @@ func (r *run) patience(first, idle time.Duration) time.Duration {
 	return time.Until(r.heard.Add(idle))
 }
 
-// join hands a listener the events so far, and those to come. It is false if the
-// run has been abandoned in the meantime.
-func (r *run) join(l *listener) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.state == abandoned {
-		return false
-	}
-	for _, e := range r.log.events() {
-		if l.emit(e) != nil {
-			close(l.gone)
-			return true // listen sees it at once
-		}
-	}
-	if r.state == running {
-		r.listeners = append(r.listeners, l)
-	}
-	return true
-}
-
-// part takes a listener away (nil: it is gone already). When it was the last of
-// a running turn, the turn is abandoned, and its trace is written with how.
-func (r *run) part(l *listener, outcome string, code talk.Code, cause string) {
-	r.mu.Lock()
-	for i, other := range r.listeners {
-		if other == l {
-			r.listeners = append(r.listeners[:i], r.listeners[i+1:]...)
-			break
-		}
-	}
-	if r.state != running || len(r.listeners) > 0 {
-		r.mu.Unlock()
-		return
-	}
-	r.state = abandoned
-	close(r.hungUp)
-	tr := r.trace(outcome, code, cause)
-	heard := r.late[:r.told]
-	r.mu.Unlock()
-
-	patience := time.AfterFunc(r.board.Late, func() { r.cancel(errTooLate) })
-	context.AfterFunc(r.ctx, func() { patience.Stop() })
-	defer close(r.parted)
-	r.board.finish(tr, nil, heard)
-}
-
 // end writes down how the bot ended and lets the askers go.
 func (r *run) end(err error) {
 	defer close(r.ended)
@@ -363,15 +303,25 @@ func (r *run) end(err error) {
 	r.stopped = err != nil && errors.Is(context.Cause(r.ctx), ErrStopped)
 	defer func() { r.log.end(r.failure, r.stopped) }()
 	was := r.state
-	r.state = over
+	r.state, r.endedAt = over, r.board.Now()
+	r.notAsked = r.first == 0 && errors.Is(err, talk.ErrHungUp)
 	answer := r.log.text()
 	switch {
 	case was == abandoned:
+		if len(r.listeners) > 0 {
+			r.tellLate()
+		}
+		heard, resumed := r.late[:r.told], len(r.listeners) > 0
+		r.listeners = nil
+		r.unheard = !resumed
 		r.mu.Unlock()
 		<-r.parted
-		r.endLate(answer)
+		r.endLate(answer, heard, resumed)
 	case len(r.listeners) == 0 || r.stopped: // they went away just now
 		r.listeners = nil
+		if !r.stopped {
+			r.brokenAt, r.unheard = r.endedAt, true
+		}
 		tr, e := r.trace(outcomeHungUp, "", r.cause()), r.lateExchange(answer)
 		heard := r.late[:r.told]
 		r.mu.Unlock()
@@ -391,22 +341,34 @@ func (r *run) end(err error) {
 	}
 }
 
+// causeResumed is in the trace of a turn whose connection broke and came back.
+const causeResumed = "the connection broke; the same request came again and got the answer"
+
 // endLate adds to the trace of an abandoned turn how the bot ended, and keeps
-// its answer.
-func (r *run) endLate(answer string) {
+// its answer. Resumed says that somebody came back to hear it.
+func (r *run) endLate(answer string, heard []store.Exchange, resumed bool) {
 	b := r.board
-	e := r.lateExchange(answer)
+	e, cause := r.lateExchange(answer), r.cause()
+	if resumed {
+		e = r.exchange(answer, false)
+		if cause == "" {
+			cause = causeResumed
+		}
+	}
 	kept := ""
 	if r.keepsContent() {
 		kept = answer
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
 	defer cancel()
-	if err := b.Store.Traces.FinishLate(ctx, r.turn.ID, time.Since(r.started), r.cause(), kept, e); err != nil {
+	if err := b.Store.Traces.FinishLate(ctx, r.turn.ID, time.Since(r.started), cause, kept, e); err != nil {
 		b.Logger.Error("a late answer was not kept", "turn", r.turn.ID, "bot", r.turn.Bot, "error", err)
 		return
 	}
 	b.records.added()
+	if resumed {
+		b.heard(ctx, heard)
+	}
 	r.push(e)
 }
 

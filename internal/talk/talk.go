@@ -65,6 +65,9 @@ type Turn struct {
 	Commands []string `json:"commands,omitempty"`
 	// Metadata is what the device told about itself, verbatim; null if nothing.
 	Metadata json.RawMessage `json:"metadata,omitempty"`
+	// Request names the HTTP request that brought the turn, if its sender does: a W3C
+	// traceparent. A request that is sent again has the same name.
+	Request string `json:"request,omitempty"`
 	// AgentID is the id that the asker's platform gave to whom it asks, if it
 	// has such a thing (Lingzhu). Bots may pass it on, not interpret it.
 	AgentID string `json:"agent_id,omitempty"`

@@ -101,6 +101,7 @@ type call struct {
 	lang      talk.Lang
 	principal account.Principal
 	wearer    store.Wearer // with an empty UserID if the platform sent none
+	name      string       // of the HTTP request; see [talk.Turn]
 	stream    *stream
 }
 
@@ -116,7 +117,7 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c, err := d.read(w, r)
-	c.principal = principal
+	c.principal, c.name = principal, talk.RequestOf(r.Header.Get("Traceparent"))
 	c.wearer = store.Wearer{Publisher: principal.Person.ID, UserID: c.UserID}
 	c.lang = c.request.lang(d.Lang)
 	c.stream = newStream(w, c.MessageID, c.AgentID, d.Heartbeat)
@@ -274,7 +275,7 @@ func (d *Door) turn(ctx context.Context, c *call, to destination) {
 	}
 	turn := &talk.Turn{
 		Bot: to.bot.Number, Door: DoorName, Person: person, Conversation: c.MessageID, Lang: c.lang,
-		Bound: c.principal.Key.Rules, Commands: commands, Metadata: c.Metadata, AgentID: c.AgentID, UserID: c.UserID,
+		Bound: c.principal.Key.Rules, Commands: commands, Metadata: c.Metadata, AgentID: c.AgentID, UserID: c.UserID, Request: c.name,
 	}
 	if c.Text != "" {
 		turn.Parts = append(turn.Parts, talk.Part{Text: c.Text})

@@ -45,9 +45,9 @@ func TestNotes(t *testing.T) {
 			t.Fatal("a draft was not discarded")
 		}
 		// Twice the same turn makes one draft.
-		first := r.say("note: two notes")
+		first := ask(t, r.Quiz, r.bot, request("1", "note: two notes"))
 		r.pass(time.Second)
-		if again := ask(t, r.instance(), r.bot, turn("note: two notes")); again != first || len(drafts()) != 3 {
+		if again := ask(t, r.instance(), r.bot, request("1", "note: two notes")); again != first || len(drafts()) != 3 {
 			t.Fatalf("again: %q; %d drafts", again, len(drafts()))
 		}
 	})

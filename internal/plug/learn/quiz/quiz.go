@@ -11,10 +11,7 @@ package quiz
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"time"
@@ -143,7 +140,7 @@ func (q *Quiz) wants(ctx context.Context, person string, turn *talk.Turn) (bool,
 // continues says whether a turn goes on with a conversation.
 func (q *Quiz) continues(s *state, turn *talk.Turn) bool {
 	h := listen(turn.Text())
-	if s.reviewing() || s.Step == content || q.again(s, turn) {
+	if s.reviewing() || s.Step == content || s.repeats(turn, q.Now()) {
 		return true
 	}
 	switch s.Step {
@@ -158,20 +155,10 @@ func (q *Quiz) continues(s *state, turn *talk.Turn) bool {
 	return false
 }
 
-// again says whether a turn is the one before once more.
-func (q *Quiz) again(s *state, turn *talk.Turn) bool {
-	return s.Said != "" && q.Now().Sub(s.SaidAt) < repeated && s.Said == mark(turn)
-}
-
-// mark is the same for turns that say the same.
-func mark(turn *talk.Turn) string {
-	sum := sha256.New()
-	fmt.Fprintf(sum, "%s\x00", listen(turn.Text()).tight)
-	for _, im := range turn.Images() {
-		fmt.Fprintf(sum, "%d\x00", len(im.Data))
-		sum.Write(im.Data)
-	}
-	return hex.EncodeToString(sum.Sum(nil)[:16])
+// repeats reports whether a turn that arrived at a time is the one before, delivered
+// again by the network.
+func (s *state) repeats(turn *talk.Turn, at time.Time) bool {
+	return s.Said.Content != "" && at.Sub(s.Said.At) < repeated && talk.Delivered(turn, at).Repeats(s.Said)
 }
 
 // deck finds a person's deck by what somebody calls it.
@@ -214,6 +201,7 @@ func (r *reply) say(lines ...string) {
 // Answer answers a turn that the quiz [Quiz.Wants]. What it says has happened is on
 // the disk by then.
 func (q *Quiz) Answer(ctx context.Context, person string, turn *talk.Turn, emit talk.Emit) error {
+	arrived := q.Now() // the turn before may take its time
 	leave, err := q.locks.enter(ctx, asker(turn))
 	if err != nil {
 		return err
@@ -224,7 +212,7 @@ func (q *Quiz) Answer(ctx context.Context, person string, turn *talk.Turn, emit 
 		return talk.Fail(talk.Internal, "", err)
 	}
 	h := listen(turn.Text())
-	if s != nil && q.again(s, turn) {
+	if s != nil && s.repeats(turn, arrived) {
 		return tell(emit, nil, s.Told, s.Offered)
 	}
 	t := &turned{Quiz: q, person: person, turn: turn, lang: turn.Lang, heard: h, state: s}
@@ -240,9 +228,9 @@ func (q *Quiz) Answer(ctx context.Context, person string, turn *talk.Turn, emit 
 		offered[i] = o.In(t.lang)
 	}
 	if s := t.state; s != nil {
-		s.Said, s.Told, s.Offered, s.SaidAt = "", "", nil, time.Time{}
+		s.Said, s.Told, s.Offered = talk.Delivery{}, "", nil
 		if t.once {
-			s.Said, s.Told, s.Offered, s.SaidAt = mark(turn), text, offered, q.Now()
+			s.Said, s.Told, s.Offered = talk.Delivered(turn, arrived), text, offered
 		}
 	}
 	if s != nil || t.state != nil {

@@ -136,6 +136,13 @@ func turn(text string) *talk.Turn {
 	}
 }
 
+// request is a turn of a request that has a name.
+func request(name, text string) *talk.Turn {
+	out := turn(text)
+	out.Request = name
+	return out
+}
+
 func photo(data string) *talk.Turn {
 	out := turn("")
 	out.Parts = []talk.Part{{Image: &talk.Image{MIME: "image/png", Data: []byte(data)}}}
@@ -300,9 +307,9 @@ func TestRepeatedTurnsCountOnce(t *testing.T) {
 	each(t, func(t *testing.T, r *rig) {
 		ids := r.add(3)
 		r.hears("quiz me", "q1?")
-		first := r.say("RIGHT")
+		first := ask(t, r.Quiz, r.bot, request("1", "RIGHT"))
 		r.pass(time.Second)
-		if again := ask(t, r.instance(), r.bot, turn("RIGHT")); again != first {
+		if again := ask(t, r.instance(), r.bot, request("1", "RIGHT")); again != first {
 			t.Fatalf("again: %q, first: %q", again, first)
 		}
 		if r.reps(ids[0]) != 1 || r.reps(ids[1]) != 0 {
@@ -330,13 +337,27 @@ func TestTheLastTurnRepeated(t *testing.T) {
 	r := newRig(t, store.Options{Folder: t.TempDir()})
 	r.add(1)
 	r.hears("quiz me", "Question 1, the last: q1?")
-	first := r.say("PERFECT")
+	first := ask(t, r.Quiz, r.bot, request("1", "PERFECT"))
 	r.pass(time.Second)
-	if again := ask(t, r.Quiz, r.bot, turn("PERFECT")); again != first || !strings.Contains(first, "All done") {
+	if again := ask(t, r.Quiz, r.bot, request("1", "PERFECT")); again != first || !strings.Contains(first, "All done") {
 		t.Fatalf("again: %q, first: %q", again, first)
 	}
 	r.pass(time.Minute)
 	r.hears("PERFECT", toBot)
+}
+
+// Who says the same words twice means them twice: they are neither told nor counted as one.
+func TestTheSameWordsOfTwoRequestsCountTwice(t *testing.T) {
+	r := newRig(t, store.Options{Folder: t.TempDir()})
+	ids := r.add(3)
+	r.hears("quiz me", "q1?")
+	for i := range ids {
+		r.pass(700 * time.Millisecond)
+		r.hears("RIGHT", "Well said.")
+		if r.reps(ids[i]) != 1 {
+			t.Fatalf("question %d was counted %d times", i+1, r.reps(ids[i]))
+		}
+	}
 }
 
 func TestIdleEndsAReview(t *testing.T) {

@@ -18,9 +18,9 @@ const (
 	// idle is how long a conversation waits for its person; after that, what they
 	// say is the bot's again.
 	idle = 10 * time.Minute
-	// repeated is how soon after the reply to a recall, or to a note, the same words
-	// are taken for the same turn, sent again by the network: as an answer to the next question
-	// they would be wrong, and cost its plan.
+	// repeated is how soon after a recall, or a note, the same request can come again by the
+	// network, at another instance: as an answer to the next question it would be wrong, and
+	// cost its plan.
 	repeated = 5 * time.Second
 	// maxSkipped bounds the points that are passed over in one review; the first of
 	// them come back after that.
@@ -61,10 +61,9 @@ type state struct {
 	Drafts []string `json:"drafts,omitempty"`
 
 	// The turn before, if it must not count twice, and what was said to it.
-	Said    string    `json:"said,omitempty"`
-	SaidAt  time.Time `json:"said_at,omitzero"`
-	Told    string    `json:"told,omitempty"`
-	Offered []string  `json:"offered,omitempty"`
+	Said    talk.Delivery `json:"said,omitzero"`
+	Told    string        `json:"told,omitempty"`
+	Offered []string      `json:"offered,omitempty"`
 }
 
 // reviewing says whether a question waits for its answer, whatever comes first.
