@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"patchbay/internal/app"
 	"patchbay/internal/board"
+	"patchbay/internal/control"
 	"patchbay/internal/talk"
 )
 
@@ -32,6 +34,13 @@ var (
 	sayBotChanged = talk.Say{Zh: "机器人 %d（%s）已更新。", En: "Bot %d (%s) is changed."}
 )
 
+// sayDropped tells what went with an address, if anything did.
+func (sh *shell) sayDropped(dropped []string) {
+	if len(dropped) > 0 {
+		sh.say(control.SayDropped, strings.Join(dropped, ", "))
+	}
+}
+
 // Run changes the bot.
 func (c *botSetCmd) Run(ctx context.Context, sh *shell) error {
 	if len(c.Set) == 0 && c.Name == nil && c.Description == nil {
@@ -46,10 +55,13 @@ func (c *botSetCmd) Run(ctx context.Context, sh *shell) error {
 		if err != nil {
 			return err
 		}
-		bot, err = b.Registry.Change(ctx, bot.Number, board.Changes{Name: c.Name, Description: c.Description, Set: set})
+		changed, err := b.Registry.Change(ctx, bot.Number, board.Changes{Name: c.Name, Description: c.Description, Set: set})
 		if err != nil {
 			return err
 		}
-		return sh.result(bot, func() { sh.say(sayBotChanged, bot.Number, bot.Name) })
+		return sh.result(changed, func() {
+			sh.say(sayBotChanged, changed.Number, changed.Name)
+			sh.sayDropped(changed.Dropped)
+		})
 	})
 }

@@ -33,9 +33,13 @@ func (c *shimSetCmd) Run(ctx context.Context, sh *shell) error {
 		return err
 	}
 	return c.found(ctx, sh, func(b *app.Base, u store.Upstream) error {
-		if err := b.ChangeUpstream(ctx, u, set); err != nil {
+		dropped, err := b.ChangeUpstream(ctx, u, set)
+		if err != nil {
 			return err
 		}
-		return sh.result(u, func() { sh.say(sayShimChanged, u.Slug) })
+		return sh.result(changedUpstream{u, dropped}, func() {
+			sh.say(sayShimChanged, u.Slug)
+			sh.sayDropped(dropped)
+		})
 	})
 }

@@ -29,6 +29,12 @@ Examples:
 
 var sayUpstreamChanged = talk.Say{Zh: "上游 %s 已更新。", En: "The upstream %s is changed."}
 
+// changedUpstream is an upstream that was changed.
+type changedUpstream struct {
+	store.Upstream
+	Dropped []string `json:"dropped,omitempty"`
+}
+
 // Run changes the upstream.
 func (c *upstreamSetCmd) Run(ctx context.Context, sh *shell) error {
 	set, err := sh.pairs(c.Set)
@@ -37,9 +43,13 @@ func (c *upstreamSetCmd) Run(ctx context.Context, sh *shell) error {
 	}
 	f := upstreamFlags{Name: c.Name, User: c.User, dataFlags: c.dataFlags}
 	return f.found(ctx, sh, func(b *app.Base, u store.Upstream) error {
-		if err := b.ChangeUpstream(ctx, u, set); err != nil {
+		dropped, err := b.ChangeUpstream(ctx, u, set)
+		if err != nil {
 			return err
 		}
-		return sh.result(u, func() { sh.say(sayUpstreamChanged, u.Slug) })
+		return sh.result(changedUpstream{u, dropped}, func() {
+			sh.say(sayUpstreamChanged, u.Slug)
+			sh.sayDropped(dropped)
+		})
 	})
 }

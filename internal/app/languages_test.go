@@ -42,7 +42,7 @@ func TestUpstreamWrongInBothLanguages(t *testing.T) {
 			if err := json.Unmarshal([]byte(text), &set); err != nil {
 				t.Fatal(err)
 			}
-			_, err := b.changedSettings(store.Person{Role: account.RoleAdmin}, store.Upstream{Kind: kind}, set)
+			_, _, err := b.changedSettings(store.Person{Role: account.RoleAdmin}, store.Upstream{Kind: kind}, set)
 			e := control.AsError(err)
 			if e == nil {
 				t.Errorf("%s %.80s: %v", kind, text, err)
@@ -57,7 +57,7 @@ func TestUpstreamWrongInBothLanguages(t *testing.T) {
 			}
 		}
 	}
-	_, err := b.changedSettings(store.Person{Role: account.RoleMember}, store.Upstream{Kind: UpstreamMCP}, map[string]json.RawMessage{"command": json.RawMessage(`"npx"`)})
+	_, _, err := b.changedSettings(store.Person{Role: account.RoleMember}, store.Upstream{Kind: UpstreamMCP}, map[string]json.RawMessage{"command": json.RawMessage(`"npx"`)})
 	if e := control.AsError(err); e == nil || e.Reason != control.Refused || !han.MatchString(e.In(talk.Chinese)) {
 		t.Errorf("a member may have a command: %v", err)
 	}

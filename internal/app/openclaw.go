@@ -84,8 +84,8 @@ func orGateway(mux *http.ServeMux, g http.Handler) http.Handler {
 // agentOptions are for the bots that agents of somebody's gateway answer for.
 func (b *Base) agentOptions(log *slog.Logger) agents.Options {
 	return agents.Options{
-		Keep: func(ctx context.Context, number int64, identity string) error {
-			_, err := b.Registry.Change(ctx, number, board.Changes{Set: map[string]string{"device_identity": identity}})
+		Keep: func(ctx context.Context, number int64, url, identity string) error {
+			_, err := b.Registry.Change(ctx, number, board.Changes{Set: map[string]string{"device_identity": identity}, For: url})
 			return err
 		},
 		Dial: func(row store.Bot) func(context.Context, string, string) (net.Conn, error) {

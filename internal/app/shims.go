@@ -27,7 +27,7 @@ type ShimSettings struct {
 	// URL is that of the gateway, ws:// or wss://.
 	URL string `json:"url"`
 	// Token is the gateway's shared secret, gateway.auth.token in its settings.
-	Token string `json:"token,omitempty" secret:"true"`
+	Token string `json:"token,omitempty" secret:"true" to:"url"`
 	// Mode is each, if every device is a node, or one, if all of them are one. Empty
 	// means each.
 	Mode shim.Mode `json:"mode,omitempty"`

@@ -37,18 +37,19 @@ var sayManyLooks = talk.Say{Zh: "正在查看的服务器太多，请稍等再�
 func upstreamActs(b *Base, log *slog.Logger) control.UpstreamActs {
 	looking := make(chan struct{}, looksMost)
 	return control.UpstreamActs{
-		Save: func(ctx context.Context, owner store.Person, u store.Upstream, set map[string]json.RawMessage) (store.Upstream, string, error) {
-			s, err := b.changedSettings(owner, u, set)
-			if err != nil {
-				return u, "", err
+		Save: func(ctx context.Context, owner store.Person, u store.Upstream, set map[string]json.RawMessage) (control.SavedUpstream, error) {
+			s, dropped, err := b.changedSettings(owner, u, set)
+			switch {
+			case err != nil:
+				return control.SavedUpstream{}, err
+			case u.Number != 0:
+				return control.SavedUpstream{Upstream: u, Dropped: dropped}, b.SetUpstream(ctx, u, s)
 			}
-			if u.Number == 0 {
-				return b.AddUpstream(ctx, owner, u.Slug, u.Kind, s)
-			}
-			return u, "", b.SetUpstream(ctx, u, s)
+			u, token, err := b.AddUpstream(ctx, owner, u.Slug, u.Kind, s)
+			return control.SavedUpstream{Upstream: u, Token: token}, err
 		},
 		Check: func(ctx context.Context, owner store.Person, u store.Upstream, set map[string]json.RawMessage) (control.UpstreamFound, error) {
-			s, err := b.changedSettings(owner, u, set)
+			s, dropped, err := b.changedSettings(owner, u, set)
 			if err != nil {
 				return control.UpstreamFound{}, err
 			}
@@ -58,67 +59,72 @@ func upstreamActs(b *Base, log *slog.Logger) control.UpstreamActs {
 			default:
 				return control.UpstreamFound{}, control.Fail(control.TooMany, sayManyLooks)
 			}
-			return b.found(ctx, owner, u, s, log)
+			f, err := b.found(ctx, owner, u, s, log)
+			f.Dropped = dropped
+			return f, err
 		},
 		Rotate: b.RotateUpstream,
 		Shown:  b.ShownUpstream,
 	}
 }
 
-// changedSettings are the settings of an upstream, or of a new one, with changes.
-func (b *Base) changedSettings(owner store.Person, u store.Upstream, set map[string]json.RawMessage) (UpstreamSettings, error) {
-	s, err := settingsOf(u.Kind)
-	if err == nil && u.Number != 0 {
+// changedSettings are the settings of an upstream, or of a new one, with changes. Dropped
+// are those that were given for another address than it has now.
+func (b *Base) changedSettings(owner store.Person, u store.Upstream, set map[string]json.RawMessage) (s UpstreamSettings, dropped []string, err error) {
+	if s, err = settingsOf(u.Kind); err == nil && u.Number != 0 {
 		s, err = b.ReadUpstream(u)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := overlay(s, set); err != nil {
-		return nil, control.Said(control.Invalid, err)
+	if dropped, err = overlay(s, set); err != nil {
+		return nil, nil, control.Said(control.Invalid, err)
 	}
 	if m, ok := s.(*upstream.Settings); ok && m.Command != "" && owner.Role != account.RoleAdmin {
-		return nil, control.Said(control.Refused, errCommand)
+		return nil, nil, control.Said(control.Refused, errCommand)
 	}
 	if err := s.Validate(); err != nil {
-		return nil, control.Said(control.Invalid, err)
+		return nil, nil, control.Said(control.Invalid, err)
 	}
-	return s, nil
+	return s, dropped, nil
 }
 
-// overlay changes settings by their names: null takes a value away.
-func overlay(s UpstreamSettings, set map[string]json.RawMessage) error {
+// overlay changes settings by their names: null takes a value away. What is no good for
+// the address that they have now is dropped.
+func overlay(s UpstreamSettings, set map[string]json.RawMessage) (dropped []string, err error) {
 	text, err := json.Marshal(s)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	raw := map[string]json.RawMessage{}
 	if err := json.Unmarshal(text, &raw); err != nil {
-		return err
+		return nil, err
 	}
+	before := maps.Clone(raw)
 	names := settingNames(s)
 	for name, value := range set {
 		switch {
 		case !slices.Contains(names, name): // nor in other letters, which the decoder would take
-			return sayNoSetting.Wrong(name, strings.Join(names, ", "))
+			return nil, sayNoSetting.Wrong(name, strings.Join(names, ", "))
 		case string(bytes.TrimSpace(value)) == "null":
 			delete(raw, name)
 		default:
 			raw[name] = value
 		}
 	}
+	dropped = board.DropMoved(s, before, raw, func(name string) bool { return set[name] != nil })
 	if text, err = json.Marshal(raw); err != nil {
-		return err
+		return nil, err
 	}
 	fresh := reflect.New(reflect.TypeOf(s).Elem())
 	if err := json.Unmarshal(text, fresh.Interface()); err != nil {
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return saySettingUnfit.Wrong(wrong.Field, wrong.Value)
+			return nil, saySettingUnfit.Wrong(wrong.Field, wrong.Value)
 		}
-		return err
+		return nil, err
 	}
 	reflect.ValueOf(s).Elem().Set(fresh.Elem())
-	return nil
+	return dropped, nil
 }
 
 func settingNames(s UpstreamSettings) []string {

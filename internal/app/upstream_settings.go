@@ -91,28 +91,29 @@ func whereOf(s UpstreamSettings) string {
 }
 
 // ChangeUpstream changes settings of an upstream, given as text; an empty text
-// takes a setting away.
-func (b *Base) ChangeUpstream(ctx context.Context, u store.Upstream, set map[string]string) error {
+// takes a setting away. Dropped are settings that were given for another address than it
+// has now, and not given again.
+func (b *Base) ChangeUpstream(ctx context.Context, u store.Upstream, set map[string]string) (dropped []string, err error) {
 	s, err := b.ReadUpstream(u)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := board.Assign(s, set); err != nil {
-		return err
+	if dropped, err = board.Reassign(s, set); err != nil {
+		return nil, err
 	}
 	if err := s.Validate(); err != nil {
-		return err
+		return nil, err
 	}
 	if m, ok := s.(*upstream.Settings); ok && m.Command != "" {
 		owner, err := b.Store.People.ByID(ctx, u.Owner)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if owner.Role != account.RoleAdmin {
-			return errCommand
+			return nil, errCommand
 		}
 	}
-	return b.SetUpstream(ctx, u, s)
+	return dropped, b.SetUpstream(ctx, u, s)
 }
 
 const masked = "••••••"

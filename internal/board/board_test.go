@@ -586,10 +586,10 @@ func TestSettings(t *testing.T) {
 	if s := string(shown["api_key"]); strings.Contains(s, "secret") || strings.Contains(s, "sealed") {
 		t.Fatalf("shown: %s", s)
 	}
-	b, err = r.Registry.Change(ctx, b.Number, board.Changes{Set: map[string]string{"n": "", "api_key": "sk-2"}})
+	changed, err := r.Registry.Change(ctx, b.Number, board.Changes{Set: map[string]string{"n": "", "api_key": "sk-2"}})
 	must(t, err)
 	k = kindSettings{}
-	must(t, r.Registry.Settings(b, &k))
+	must(t, r.Registry.Settings(changed.Bot, &k))
 	if k.N != nil || k.Key != "sk-2" {
 		t.Fatalf("after the change %+v", k)
 	}

@@ -98,7 +98,7 @@ func (r *Registry) Written(b store.Bot) (map[string]string, error) {
 	if err := json.Unmarshal(b.Settings, &raw); err != nil {
 		return nil, err
 	}
-	if err := r.shape(k).eachSecret(raw, func(string) (string, error) { return "", nil }); err != nil {
+	if err := r.shape(k).eachSecret(raw, func(field, string) (string, error) { return "", nil }); err != nil {
 		return nil, err
 	}
 	texts := make(map[string]string, len(raw))

@@ -57,7 +57,7 @@ func TestDescribe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second, err := r.Registry.Written(again); err != nil || !reflect.DeepEqual(second, set) {
+	if second, err := r.Registry.Written(again.Bot); err != nil || !reflect.DeepEqual(second, set) {
 		t.Errorf("written again as %v, %v", second, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -22,8 +23,9 @@ import (
 type Kind struct {
 	Name string
 	// Settings makes the zero value of the kind's settings: a pointer to a
-	// struct with json tags, its secret texts tagged secret:"true". It may have
-	// a Validate method. Nil: the kind has no settings of its own.
+	// struct with json tags, its secret texts tagged secret:"true", and what is sent
+	// to the address in another setting tagged with that one's name, to:"base_url". It
+	// may have a Validate method. Nil: the kind has no settings of its own.
 	Settings func() any
 	// Connects: the far side dials in with the bot's token, and its plug attaches
 	// it to the board. Other kinds are built by Build wherever they are asked.
@@ -107,6 +109,7 @@ var (
 	sayBotName        = talk.Say{Zh: "机器人的名称要有 1 到 60 个字符", En: "a bot's name has 1 to 60 characters"}
 	sayBotNameControl = talk.Say{Zh: "机器人的名称里不能有控制字符", En: "a bot's name cannot have control characters"}
 	sayBotDescription = talk.Say{Zh: "机器人的说明最多 2000 字节", En: "a bot's description may have 2,000 bytes at most"}
+	sayMovedOn        = talk.Say{Zh: "%s 是为另一个地址准备的，而机器人的地址已经更改", En: "%s is for another address than the bot has now"}
 	sayBotNumber      = talk.Say{Zh: "机器人的名称不能是数字，否则会被当成机器人的编号", En: "a bot's name cannot be a number: it would be taken for a bot's number"}
 )
 
@@ -137,7 +140,7 @@ func (r *Registry) Add(ctx context.Context, n NewBot) (b store.Bot, token string
 	if err := checkTexts(n.Name, n.Description); err != nil {
 		return b, "", err
 	}
-	settings, err := r.change(k, nil, n.Set)
+	settings, _, err := r.change(k, nil, n.Set, "")
 	if err != nil {
 		return b, "", err
 	}
@@ -162,12 +165,22 @@ type Changes struct {
 	Description *string
 	Set         map[string]string // an empty text takes the setting away
 	By          string            // id of the key by which they are made; empty: none
+	// For is the address that the values in Set came from, if they did: they are not
+	// taken once the bot has another. It may be empty.
+	For string
+}
+
+// Changed is a bot that was changed.
+type Changed struct {
+	store.Bot
+	// Dropped are the settings that were given for another address than the bot has now,
+	// and were not given again: they are gone, and not sent there.
+	Dropped []string `json:"dropped,omitempty"`
 }
 
 // Change changes a bot. Running turns keep what they began with.
-func (r *Registry) Change(ctx context.Context, number int64, c Changes) (store.Bot, error) {
-	b, err := r.db.Bots.ByNumber(ctx, number)
-	if err != nil {
+func (r *Registry) Change(ctx context.Context, number int64, c Changes) (b Changed, err error) {
+	if b.Bot, err = r.db.Bots.ByNumber(ctx, number); err != nil {
 		return b, err
 	}
 	k, err := r.kind(b.Kind)
@@ -183,13 +196,13 @@ func (r *Registry) Change(ctx context.Context, number int64, c Changes) (store.B
 	if err := checkTexts(b.Name, b.Description); err != nil {
 		return b, err
 	}
-	if b.Settings, err = r.change(k, b.Settings, c.Set); err != nil {
+	if b.Settings, b.Dropped, err = r.change(k, b.Settings, c.Set, c.For); err != nil {
 		return b, err
 	}
-	if len(c.Set) > 0 {
+	if len(c.Set) > 0 && c.For == "" { // what a far side gave is nobody's choice
 		b.SetBy = c.By
 	}
-	if err := r.db.Bots.Save(ctx, b); errors.Is(err, store.ErrExists) {
+	if err := r.db.Bots.Save(ctx, b.Bot); errors.Is(err, store.ErrExists) {
 		return b, unfit(sayBotClash.Wrong())
 	} else if err != nil {
 		return b, err
@@ -303,7 +316,7 @@ func (r *Registry) Shown(b store.Bot) (map[string]json.RawMessage, error) {
 	if err := json.Unmarshal(b.Settings, &raw); err != nil {
 		return nil, err
 	}
-	return raw, r.shape(k).eachSecret(raw, func(string) (string, error) { return "••••••", nil })
+	return raw, r.shape(k).eachSecret(raw, func(field, string) (string, error) { return "••••••", nil })
 }
 
 // build makes a bot of a kind that does not connect.
@@ -318,21 +331,31 @@ func (r *Registry) build(b store.Bot, k Kind) (talk.Bot, error) {
 	return k.Build(b, settings)
 }
 
-func (r *Registry) change(k Kind, kept json.RawMessage, set map[string]string) (json.RawMessage, error) {
+func (r *Registry) change(k Kind, kept json.RawMessage, set map[string]string, from string) (settings json.RawMessage, dropped []string, err error) {
 	s := r.shape(k)
 	raw, err := s.opened(r.box, kept)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	before := maps.Clone(raw)
 	for name, text := range set {
-		if err := s.set(raw, name, text); err != nil {
-			return nil, unfit(err)
+		f, err := s.find(name)
+		if err == nil {
+			err = s.set(raw, name, text)
+		}
+		if err == nil && from != "" && f.to != "" && origin(before, f) != seal.Origin(from) {
+			err = sayMovedOn.Wrong(name)
+		}
+		if err != nil {
+			return nil, nil, unfit(err)
 		}
 	}
+	dropped = s.dropMoved(before, raw, func(name string) bool { return set[name] != "" })
 	if err := s.check(raw); err != nil {
-		return nil, unfit(err)
+		return nil, nil, unfit(err)
 	}
-	return s.sealed(r.box, raw)
+	settings, err = s.sealed(r.box, raw)
+	return settings, dropped, err
 }
 
 func checkTexts(name, description string) error {

@@ -2,7 +2,9 @@ package board
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -105,6 +107,9 @@ type field struct {
 	typ      reflect.Type
 	secret   bool
 	required bool // it has no omitempty
+	// to is the setting with the address that the value is sent to; empty: it is sent
+	// nowhere, or not to an address among the settings.
+	to string
 }
 
 // fields lists the settings of a struct, those of embedded structs too.
@@ -120,7 +125,7 @@ func fields(t reflect.Type) []field {
 		case f.Anonymous && name == "":
 			out = append(out, fields(f.Type)...)
 		case name != "" && name != "-":
-			out = append(out, field{name, f.Type, f.Tag.Get("secret") == "true", !strings.Contains(options, "omitempty")})
+			out = append(out, field{name, f.Type, f.Tag.Get("secret") == "true", !strings.Contains(options, "omitempty"), f.Tag.Get("to")})
 		}
 	}
 	return out
@@ -237,8 +242,9 @@ func (s shape) check(raw map[string]json.RawMessage) error {
 	return nil
 }
 
-// eachSecret runs change on every secret text among the settings.
-func (s shape) eachSecret(raw map[string]json.RawMessage, change func(string) (string, error)) error {
+// eachSecret runs change on every secret text among the settings. One that was sealed for
+// another address than the settings have is taken out: it must not be sent there.
+func (s shape) eachSecret(raw map[string]json.RawMessage, change func(f field, text string) (string, error)) error {
 	for _, f := range s.fields() {
 		if !f.secret || raw[f.name] == nil {
 			continue
@@ -247,7 +253,11 @@ func (s shape) eachSecret(raw map[string]json.RawMessage, change func(string) (s
 		if err := json.Unmarshal(raw[f.name], &text); err != nil {
 			return sayNoText.Wrong(f.name)
 		}
-		changed, err := change(text)
+		changed, err := change(f, text)
+		if errors.Is(err, seal.ErrOrigin) {
+			delete(raw, f.name)
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
 		}
@@ -256,9 +266,23 @@ func (s shape) eachSecret(raw map[string]json.RawMessage, change func(string) (s
 	return nil
 }
 
+// origin is where the value of a field is sent to.
+func origin(raw map[string]json.RawMessage, f field) string {
+	var address string
+	if json.Unmarshal(raw[f.to], &address) != nil {
+		return ""
+	}
+	return seal.Origin(address)
+}
+
 // sealed returns the settings as they are kept.
 func (s shape) sealed(box *seal.Box, raw map[string]json.RawMessage) (json.RawMessage, error) {
-	err := s.eachSecret(raw, func(text string) (string, error) { return box.Seal(text), nil })
+	err := s.eachSecret(raw, func(f field, text string) (string, error) {
+		if f.to != "" {
+			return box.SealFor(origin(raw, f), text), nil
+		}
+		return box.Seal(text), nil
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -273,33 +297,74 @@ func (s shape) opened(box *seal.Box, kept json.RawMessage) (map[string]json.RawM
 			return nil, fmt.Errorf("settings: %w", err)
 		}
 	}
-	return raw, s.eachSecret(raw, box.Open)
+	return raw, s.eachSecret(raw, func(f field, text string) (string, error) {
+		if f.to != "" {
+			return box.OpenFor(origin(raw, f), text)
+		}
+		return box.Open(text)
+	})
+}
+
+// dropMoved takes out of changed settings what was given for another origin than it would
+// be sent to now, unless it is given again, and lists what that was.
+func (s shape) dropMoved(before, after map[string]json.RawMessage, given func(name string) bool) (dropped []string) {
+	for _, f := range s.fields() {
+		if f.to == "" || after[f.name] == nil || given(f.name) || origin(before, f) == origin(after, f) {
+			continue
+		}
+		delete(after, f.name)
+		dropped = append(dropped, f.name)
+	}
+	return dropped
+}
+
+// DropMoved is for settings that no [Registry] keeps, as the fields of a struct and their
+// values before and after a change. Values that are sent to the address in another
+// setting, which is named by their tag to, are taken out of after if that address has
+// another origin now, unless they were given again; their names are returned.
+func DropMoved(settings any, before, after map[string]json.RawMessage, given func(name string) bool) (dropped []string) {
+	return shape{func() any { return settings }}.dropMoved(before, after, given)
 }
 
 // Assign sets fields of a settings struct, given as text, by their json names; an
 // empty text takes a field's value away.
 func Assign(into any, set map[string]string) error {
+	_, err := assign(into, set, false)
+	return err
+}
+
+// Reassign is [Assign] for settings that were kept: what [DropMoved] takes out of them is
+// returned.
+func Reassign(into any, set map[string]string) (dropped []string, err error) {
+	return assign(into, set, true)
+}
+
+func assign(into any, set map[string]string, kept bool) (dropped []string, err error) {
 	text, err := json.Marshal(into)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	raw := map[string]json.RawMessage{}
 	if err := json.Unmarshal(text, &raw); err != nil {
-		return err
+		return nil, err
 	}
+	before := maps.Clone(raw)
 	s := shape{func() any { return into }}
 	for name, value := range set {
 		if err := s.set(raw, name, value); err != nil {
-			return err
+			return nil, err
 		}
 	}
+	if kept {
+		dropped = s.dropMoved(before, raw, func(name string) bool { return set[name] != "" })
+	}
 	if text, err = json.Marshal(raw); err != nil {
-		return err
+		return nil, err
 	}
 	fresh := reflect.New(reflect.TypeOf(into).Elem())
 	if err := json.Unmarshal(text, fresh.Interface()); err != nil {
-		return err
+		return nil, err
 	}
 	reflect.ValueOf(into).Elem().Set(fresh.Elem())
-	return nil
+	return dropped, nil
 }

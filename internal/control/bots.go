@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"patchbay/internal/board"
@@ -56,6 +57,10 @@ type BotView struct {
 	BotStatus
 	Settings map[string]json.RawMessage `json:"settings"` // secrets masked
 	Wearers  int                        `json:"wearers"`
+	// Dropped are the settings that a change of the address has just taken away, and
+	// Notice says so.
+	Dropped []string `json:"dropped,omitempty"`
+	Notice  string   `json:"notice,omitempty"`
 }
 
 var (
@@ -227,10 +232,26 @@ func (s *Service) ChangeBot(ctx context.Context, c Caller, in BotChange) (BotVie
 		}
 	}
 	change := board.Changes{Name: in.Name, Description: in.Description, Set: in.Settings, By: c.Key}
-	if _, err = s.Board.Registry.Change(ctx, b.Number, change); err != nil {
+	changed, err := s.Board.Registry.Change(ctx, b.Number, change)
+	if err != nil {
 		return BotView{}, typed(Invalid, err)
 	}
-	return s.Bot(ctx, c, BotRef{fmt.Sprint(b.Number)})
+	v, err := s.Bot(ctx, c, BotRef{fmt.Sprint(b.Number)})
+	v.Dropped, v.Notice = changed.Dropped, droppedNotice(c.Lang, changed.Dropped)
+	return v, err
+}
+
+// SayDropped tells which settings are gone since the address has changed.
+var SayDropped = talk.Say{
+	Zh: "地址换成了另一个，所以为原来的地址保存的 %s 已被移除，不会发送到新地址。如果新地址需要，请重新填写。",
+	En: "The address is another one now. So %s, which was kept for the old address, is removed and not sent to the new one. Give it again if the new address needs it.",
+}
+
+func droppedNotice(l talk.Lang, dropped []string) string {
+	if len(dropped) == 0 {
+		return ""
+	}
+	return SayDropped.In(l, strings.Join(dropped, ", "))
 }
 
 // typed tells what is wrong with what was typed, in the registry's words, if that is

@@ -16,9 +16,8 @@ import (
 // are kept; one that is null is taken away, one that is not given stays. Errors about
 // what was given are, or wrap, an [*Error].
 type UpstreamActs struct {
-	// Save keeps an upstream with changed settings, or a new one, whose number is 0. A
-	// new one that connects to us has a token, which cannot be shown again.
-	Save func(ctx context.Context, owner store.Person, u store.Upstream, set map[string]json.RawMessage) (saved store.Upstream, token string, err error)
+	// Save keeps an upstream with changed settings, or a new one, whose number is 0.
+	Save func(ctx context.Context, owner store.Person, u store.Upstream, set map[string]json.RawMessage) (SavedUpstream, error)
 	// Check connects to a server once with such settings, as the server would do for
 	// its owner. What is wrong with the server is told by what it found.
 	Check func(ctx context.Context, owner store.Person, u store.Upstream, set map[string]json.RawMessage) (UpstreamFound, error)
@@ -26,6 +25,15 @@ type UpstreamActs struct {
 	Rotate func(context.Context, store.Upstream) (token string, err error)
 	// Shown are its settings, secrets masked.
 	Shown func(store.Upstream) (map[string]json.RawMessage, error)
+}
+
+// SavedUpstream is an upstream that was kept.
+type SavedUpstream struct {
+	store.Upstream
+	// Token is that of a new one that connects to us. It cannot be shown again.
+	Token string
+	// Dropped are settings that were given for another address than it has now.
+	Dropped []string
 }
 
 // upstreamsMost bounds how many upstreams one person has: each is a connection that is
@@ -159,7 +167,7 @@ func (s *Service) look(ctx context.Context, c Caller, owner store.Person, u stor
 		return UpstreamFound{}, Fail(Invalid, sayUpstreamNoCheck)
 	}
 	f, err := s.Upstreams.Check(ctx, owner, u, set)
-	f.Trouble = f.Told.In(c.Lang)
+	f.Trouble, f.Notice = f.Told.In(c.Lang), droppedNotice(c.Lang, f.Dropped)
 	if err != nil || f.Cause == "" {
 		return f, err
 	}
@@ -188,13 +196,14 @@ func (s *Service) AddUpstream(ctx context.Context, c Caller, in NewUpstream) (Ad
 		}
 		out.Found = &f
 	}
-	if u, out.Token, err = s.Upstreams.Save(ctx, owner, u, in.Settings); err != nil {
+	saved, err := s.Upstreams.Save(ctx, owner, u, in.Settings)
+	if err != nil {
 		if errors.Is(err, store.ErrExists) {
 			err = Fail(Conflict, sayUpstreamTaken, in.Name)
 		}
 		return AddedUpstream{}, err
 	}
-	out.ID = u.Number
+	out.ID, out.Token = saved.Number, saved.Token
 	s.toolsChanged(ctx)
 	return out, nil
 }
@@ -243,11 +252,14 @@ func (s *Service) ChangeUpstream(ctx context.Context, c Caller, in UpstreamChang
 	if err != nil {
 		return UpstreamDetail{}, err
 	}
-	if _, _, err := s.Upstreams.Save(ctx, owner, u, in.Settings); err != nil {
+	saved, err := s.Upstreams.Save(ctx, owner, u, in.Settings)
+	if err != nil {
 		return UpstreamDetail{}, err
 	}
 	s.toolsChanged(ctx)
-	return s.ShowUpstream(ctx, c, UpstreamRef{in.Upstream})
+	d, err := s.ShowUpstream(ctx, c, UpstreamRef{in.Upstream})
+	d.Dropped, d.Notice = saved.Dropped, droppedNotice(c.Lang, saved.Dropped)
+	return d, err
 }
 
 // CheckUpstream looks at a server that was added, with changed settings if any are

@@ -101,6 +101,10 @@ type Upstream struct {
 type UpstreamDetail struct {
 	Upstream
 	Settings map[string]json.RawMessage `json:"settings"`
+	// Dropped are the settings that a change of the address has just taken away, and
+	// Notice says so.
+	Dropped []string `json:"dropped,omitempty"`
+	Notice  string   `json:"notice,omitempty"`
 }
 
 // UpstreamFound is what a look at a server found.
@@ -118,4 +122,8 @@ type UpstreamFound struct {
 	Trouble string   `json:"trouble,omitempty"`
 	Told    talk.Say `json:"-"`
 	Cause   string   `json:"cause,omitempty"`
+	// Dropped are settings that were not sent to the server, since they were given for
+	// another address, and Notice says so.
+	Dropped []string `json:"dropped,omitempty"`
+	Notice  string   `json:"notice,omitempty"`
 }

@@ -15,6 +15,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -131,6 +133,54 @@ func (b *Box) Open(text string) (string, error) {
 		return "", ErrKey
 	}
 	return string(plain), nil
+}
+
+// ErrOrigin says that a value was sealed for another origin than it would be sent to.
+var ErrOrigin = errors.New("sealed for another address")
+
+// Origin is the scheme, host and port of an address in one form, such as
+// "https://api.openai.com:443". WebSockets have the origin of the request that they begin
+// with. What is no address with a host is its own origin.
+func Origin(address string) string {
+	u, err := url.Parse(strings.TrimSpace(address))
+	if err != nil || u.Hostname() == "" {
+		return address
+	}
+	scheme, port := strings.ToLower(u.Scheme), u.Port()
+	switch scheme {
+	case "ws":
+		scheme = "http"
+	case "wss":
+		scheme = "https"
+	}
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[scheme]
+	}
+	return scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
+}
+
+// SealFor is Seal for a value that is sent to one origin, and to no other: [Box.OpenFor]
+// opens it for that one alone. The origin is sealed with it, so that nobody can pair the
+// value with another address, in the database or in a backup.
+func (b *Box) SealFor(origin, plain string) string {
+	if plain == "" {
+		return ""
+	}
+	return b.Seal(origin + "\n" + plain)
+}
+
+// OpenFor makes a text readable that was sealed for an origin. It is [ErrOrigin] if that
+// was another one. A text that is not sealed is returned as it is.
+func (b *Box) OpenFor(origin, text string) (string, error) {
+	plain, err := b.Open(text)
+	if err != nil || !strings.HasPrefix(text, prefix) {
+		return plain, err
+	}
+	plain, ok := strings.CutPrefix(plain, origin+"\n")
+	if !ok {
+		return "", ErrOrigin
+	}
+	return plain, nil
 }
 
 // MAC is a keyed hash in hex, for secrets that could be guessed from a plain

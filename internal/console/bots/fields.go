@@ -26,6 +26,7 @@ type form struct {
 	Name, Description string
 	Fields            []field
 	Wrong             string // with all of it
+	Notice            string // what else a change has brought about
 }
 
 // formOf makes a form of settings.

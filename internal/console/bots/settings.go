@@ -47,11 +47,19 @@ func change(v *page.Visit) {
 	if f.Description != b.Description {
 		in.Description = &f.Description
 	}
-	if _, err := v.House.Control.ChangeBot(v.Context(), v.Caller(), in); err != nil {
+	changed, err := v.House.Control.ChangeBot(v.Context(), v.Caller(), in)
+	if err != nil {
 		wrong(v, err, func(status int, text string) {
 			f.blame(v, text)
 			v.Show(status, changePage(v, b, f))
 		})
+		return
+	}
+	if changed.Notice != "" { // it is about this change, so only this answer shows it
+		if f, ok = settingsOf(v, changed.BotStatus); ok {
+			f.Notice = changed.Notice
+			v.Show(http.StatusOK, changePage(v, changed.BotStatus, f))
+		}
 		return
 	}
 	v.To(at(b, "settings") + "?done=saved")

@@ -50,16 +50,16 @@ func newRig(t *testing.T) *rig {
 		},
 	}
 	o.Upstreams = control.UpstreamActs{
-		Save: func(ctx context.Context, p store.Person, u store.Upstream, set map[string]json.RawMessage) (store.Upstream, string, error) {
+		Save: func(ctx context.Context, p store.Person, u store.Upstream, set map[string]json.RawMessage) (control.SavedUpstream, error) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.sets = append(r.sets, set)
 			if r.bad != nil || u.Number != 0 {
-				return u, "", r.bad
+				return control.SavedUpstream{Upstream: u}, r.bad
 			}
 			u.Settings, u.Created = json.RawMessage(`""`), time.Now()
 			u, err := r.Store.Upstreams.Add(ctx, u)
-			return u, "", err
+			return control.SavedUpstream{Upstream: u}, err
 		},
 		Shown: func(store.Upstream) (map[string]json.RawMessage, error) {
 			return map[string]json.RawMessage{"url": json.RawMessage(`"ws://there:18789"`), "token": json.RawMessage(`"••••••"`), "devices": json.RawMessage(`["desk","bed*"]`)}, nil

@@ -146,8 +146,13 @@ func changeShim(v *page.Visit) {
 	if strings.Contains(f.URL, "•") { // as it was shown: what is behind its ? is hidden
 		delete(set, "url")
 	}
-	if _, err := v.House.Control.ChangeUpstream(v.Context(), v.Caller(), control.UpstreamChange{Upstream: d.Number, Settings: set}); err != nil {
+	changed, err := v.House.Control.ChangeUpstream(v.Context(), v.Caller(), control.UpstreamChange{Upstream: d.Number, Settings: set})
+	if err != nil {
 		again(v, f, err)
+		return
+	}
+	if changed.Notice != "" { // it is about this change, so only this answer shows it
+		v.Show(http.StatusOK, shimView(v, &changed))
 		return
 	}
 	v.To(shimURL(d.Number))

@@ -351,10 +351,14 @@ func changeUpstream(v *page.Visit) {
 	f, set, err := typed(v, was.Way)
 	f.keep(&was)
 	if err == nil {
-		_, err = v.House.Control.ChangeUpstream(v.Context(), v.Caller(), control.UpstreamChange{Upstream: d.Number, Settings: set})
+		d, err = v.House.Control.ChangeUpstream(v.Context(), v.Caller(), control.UpstreamChange{Upstream: d.Number, Settings: set})
 	}
 	if err != nil {
 		again(v, &f, err)
+		return
+	}
+	if d.Notice != "" { // it is about this change, so only this answer shows it
+		v.Show(http.StatusOK, upstreamView(v, &d, ""))
 		return
 	}
 	v.To(upstreamURL(d.Number))

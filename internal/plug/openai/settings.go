@@ -57,7 +57,7 @@ type Settings struct {
 	// chat endpoint is understood too, and a query (?api-version=…) is kept.
 	BaseURL string `json:"base_url"`
 	// APIKey is sent as a bearer token. Local models need none.
-	APIKey string `json:"api_key,omitempty" secret:"true"`
+	APIKey string `json:"api_key,omitempty" secret:"true" to:"base_url"`
 	// Model is the model's name as the server knows it.
 	Model string `json:"model"`
 	// System is what the owner adds to the system prompt.
@@ -98,7 +98,7 @@ type Settings struct {
 	// means never.
 	Retries int `json:"retries,omitempty"`
 	// Headers are sent with every request, after and instead of our own.
-	Headers map[string]string `json:"headers,omitempty"`
+	Headers map[string]string `json:"headers,omitempty" to:"base_url"`
 	// Extra is merged into the body of every request ("reasoning_effort": "low").
 	Extra map[string]any `json:"extra,omitempty"`
 	// User sends a stable pseudonym of the person as "user": some servers keep

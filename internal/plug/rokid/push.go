@@ -35,7 +35,12 @@ const (
 )
 
 func newPusher(o Options) *pusher {
-	return &pusher{registry: o.Board.Registry, url: strings.TrimRight(o.PushURL, "/") + pushPath, client: &http.Client{Timeout: pushTimeout}, retry: time.Second}
+	client := &http.Client{
+		Timeout: pushTimeout,
+		// A redirect would carry the bot's push_key, and the answer, to somebody else.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return &pusher{registry: o.Board.Registry, url: strings.TrimRight(o.PushURL, "/") + pushPath, client: client, retry: time.Second}
 }
 
 // ErrNoPushKey says that nothing can be pushed: the bot has no push_key, or the

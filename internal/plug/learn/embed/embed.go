@@ -74,7 +74,8 @@ func New(o Options) (*Client, error) {
 		return nil, errors.New("a batch has at least one text")
 	}
 	if o.Client == nil {
-		o.Client = &http.Client{Timeout: timeout}
+		// A redirect would carry the key, and what is learnt, to somebody else.
+		o.Client = &http.Client{Timeout: timeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
 	if o.Batch == 0 {
 		o.Batch = defaultBatch

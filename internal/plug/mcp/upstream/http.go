@@ -51,11 +51,11 @@ func newClient(dial DialFunc) *http.Client {
 	return &http.Client{Transport: t, CheckRedirect: checkRedirect}
 }
 
-// checkRedirect stays with the server: our headers are secrets, and a POST must
-// not become a GET.
+// checkRedirect stays with the scheme, host and port that the owner gave: our headers are
+// secrets, and were given for nothing else. A POST must not become a GET either.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	first := via[0]
-	same := req.URL.Host == first.URL.Host && (req.URL.Scheme == first.URL.Scheme || req.URL.Scheme == "https")
+	same := req.URL.Host == first.URL.Host && req.URL.Scheme == first.URL.Scheme
 	if !same || req.Method != first.Method || len(via) > maxRedirects {
 		return http.ErrUseLastResponse
 	}

@@ -56,9 +56,9 @@ type Settings struct {
 	// a secret; see [Settings.Where].
 	URL string `json:"url,omitempty"`
 	// Headers are sent with every request, after and instead of our own.
-	Headers map[string]string `json:"headers,omitempty" secret:"true"`
+	Headers map[string]string `json:"headers,omitempty" secret:"true" to:"url"`
 	// Token is sent as a bearer token.
-	Token string `json:"token,omitempty" secret:"true"`
+	Token string `json:"token,omitempty" secret:"true" to:"url"`
 	// Command is the program that is started, with Args, in the folder Dir. It
 	// sees Env and, of our own environment, no more than PATH, HOME, LANG and
 	// TMPDIR.

@@ -495,7 +495,7 @@ func TestKeys(t *testing.T) {
 	var mu sync.Mutex
 	var kept []string
 	h := newHouse(t, clienttest.Options{Hello: func(h *wire.Hello) { h.Auth.DeviceToken = "device-token" }}, Options{
-		Keep: func(_ context.Context, bot int64, secret string) error {
+		Keep: func(_ context.Context, bot int64, _, secret string) error {
 			mu.Lock()
 			defer mu.Unlock()
 			kept = append(kept, secret)

@@ -27,10 +27,10 @@ const KindName = "openclaw"
 
 // Options are what the bots get from the house. All may be left out.
 type Options struct {
-	// Keep keeps a bot's setting device_identity, which is a secret. It is called
-	// once or twice in a bot's life: when its key is made, and when the gateway has
-	// given it a token.
-	Keep func(ctx context.Context, bot int64, deviceIdentity string) error
+	// Keep keeps a bot's setting device_identity, which is a secret between the bot and
+	// the gateway at url. It is called once or twice in a bot's life: when its key is
+	// made, and when the gateway has given it a token.
+	Keep func(ctx context.Context, bot int64, url, deviceIdentity string) error
 	// Dial returns how a bot's gateway may be connected to, as its address came from
 	// the bot's owner. Nil, or a nil result: any address is good.
 	Dial func(store.Bot) func(ctx context.Context, network, address string) (net.Conn, error)

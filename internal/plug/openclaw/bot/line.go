@@ -200,7 +200,7 @@ func (l *line) keep(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, keepLimit)
 	defer cancel()
-	return l.bots.opt.Keep(ctx, l.bot.Number, text)
+	return l.bots.opt.Keep(ctx, l.bot.Number, l.url, text)
 }
 
 // conn is the connection, made if need be. The caller has taken the line.

@@ -21,7 +21,7 @@ import (
 func TestLook(t *testing.T) {
 	var mu sync.Mutex
 	var kept []string
-	o := Options{Keep: func(_ context.Context, _ int64, secret string) error {
+	o := Options{Keep: func(_ context.Context, _ int64, _, secret string) error {
 		mu.Lock()
 		defer mu.Unlock()
 		kept = append(kept, secret)

@@ -32,7 +32,7 @@ type Settings struct {
 	// this machine or in a private network.
 	URL string `json:"url"`
 	// Token is the gateway's shared secret, gateway.auth.token in its settings.
-	Token string `json:"token,omitempty" secret:"true"`
+	Token string `json:"token,omitempty" secret:"true" to:"url"`
 	// Agent is the agent's id. Empty means main.
 	Agent string `json:"agent,omitempty"`
 	// SessionPrefix is what the names of the gateway's conversations with askers
@@ -47,7 +47,7 @@ type Settings struct {
 	Deadline board.Duration `json:"deadline,omitempty"`
 	// DeviceIdentity is the key by which the gateway knows us, and the token that it
 	// gave for it. It is made at first use.
-	DeviceIdentity string `json:"device_identity,omitempty" secret:"true"`
+	DeviceIdentity string `json:"device_identity,omitempty" secret:"true" to:"url"`
 }
 
 // The forms of names that become parts of a conversation's name at the gateway.

@@ -149,7 +149,11 @@ func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 	}
 	t := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: c.opt.TLS, DisableKeepAlives: true}
 	ws, resp, err := websocket.Dial(ctx, c.url.String(), &websocket.DialOptions{ //nolint:bodyclose // Dial does
-		Subprotocols: []string{"mqtt"}, HTTPClient: &http.Client{Transport: t, Timeout: connectTimeout},
+		Subprotocols: []string{"mqtt"}, HTTPClient: &http.Client{
+			Transport: t, Timeout: connectTimeout,
+			// A redirect would carry the broker's password to somebody else.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
 	})
 	if err != nil {
 		if resp != nil && resp.StatusCode != http.StatusSwitchingProtocols {
