@@ -4,7 +4,8 @@ import "github.com/alecthomas/kong"
 
 // cli is the whole command line. Each command is in a file of its own.
 type cli struct {
-	JSON bool `name:"json" help:"Print the result as JSON."`
+	JSON    bool        `name:"json" help:"Print the result as JSON."`
+	Version versionFlag `name:"version" hidden:"" help:"Print the version."`
 
 	Serve serveCmd `cmd:"" group:"begin" help:"Run the server."`
 	Demo  demoCmd  `cmd:"" group:"begin" help:"See the whole story in this terminal: no hardware, no account, under a minute."`
@@ -125,9 +126,10 @@ type cli struct {
 		Create  backupCreateCmd  `cmd:"" help:"Write everything into one file."`
 		Restore backupRestoreCmd `cmd:"" help:"Have the next start restore such a file."`
 	} `cmd:"" group:"care" help:"Backups."`
-	Doctor     doctorCmd     `cmd:"" group:"care" help:"Check everything and say what to do."`
-	Version    versionCmd    `cmd:"" group:"care" help:"Print the version."`
-	Completion completionCmd `cmd:"" group:"care" help:"Print a script that completes commands in your shell."`
+	Doctor      doctorCmd     `cmd:"" group:"care" help:"Check everything and say what to do."`
+	ShowVersion versionCmd    `cmd:"" name:"version" group:"care" help:"Print the version."`
+	Help        helpCmd       `cmd:"" group:"care" help:"Explain a command."`
+	Completion  completionCmd `cmd:"" group:"care" help:"Print a script that completes commands in your shell."`
 }
 
 var commandGroups = kong.ExplicitGroups([]kong.Group{

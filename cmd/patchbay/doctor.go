@@ -70,7 +70,7 @@ func (c *doctorCmd) Run(ctx context.Context, sh *shell) error {
 func (d *doctor) examine(ctx context.Context, flags dataFlags) {
 	var err error
 	if d.settings, err = flags.load(d.sh); err != nil {
-		d.fail(sayCheckSettings, oneLine(talk.Told(err, d.sh.lang)), talk.Say{Zh: "修正后再运行 patchbay config check%s。", En: "Correct that, then run patchbay config check%s."}, d.again)
+		d.fail(sayCheckSettings, oneLine(d.why(err)), talk.Say{Zh: "修正后再运行 patchbay config check%s。", En: "Correct that, then run patchbay config check%s."}, d.again)
 		return
 	}
 	d.ok(sayCheckSettings, saySettingsGood)
@@ -86,7 +86,7 @@ func (d *doctor) examine(ctx context.Context, flags dataFlags) {
 	}
 	b, err := app.OpenBase(ctx, d.settings, thisBuild().Version, d.sh.logger())
 	if err != nil {
-		d.fail(sayCheckDatabase, talk.Told(err, d.sh.lang), talk.Say{Zh: "检查数据库地址、权限和密钥。", En: "See whether its address, its rights and the secret key are right."})
+		d.fail(sayCheckDatabase, d.why(err), talk.Say{Zh: "检查数据库地址、权限和密钥。", En: "See whether its address, its rights and the secret key are right."})
 		return
 	}
 	defer b.Close() //nolint:errcheck // nothing was written
@@ -130,6 +130,9 @@ func (d *doctor) warn(check talk.Say, found string, advice talk.Say, args ...any
 func (d *doctor) fail(check talk.Say, found string, advice talk.Say, args ...any) {
 	d.add(check, bad, oneLine(found), advice.In(d.sh.lang, args...))
 }
+
+// why is an error in words.
+func (d *doctor) why(err error) string { return talk.Told(app.Explain(err), d.sh.lang) }
 
 // show prints a line for each check.
 func (d *doctor) show() {

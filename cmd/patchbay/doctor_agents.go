@@ -62,7 +62,7 @@ func (d *doctor) agent(ctx context.Context, b *app.Base, name talk.Say, r botRow
 		bot, err = b.Agents.Build(r.Bot, s)
 	}
 	if err != nil {
-		d.fail(name, talk.Told(err, d.sh.lang), adviceSettings, r.Number, d.again)
+		d.fail(name, d.why(err), adviceSettings, r.Number, d.again)
 		return
 	}
 	agent := s.Agent
@@ -91,7 +91,7 @@ const namedAgents = 5
 func (d *doctor) agentTrouble(name talk.Say, bot int64, device string, err error) {
 	t, ok := errors.AsType[*client.Trouble](err)
 	if !ok {
-		d.fail(name, strange(talk.Told(err, d.sh.lang)), adviceStateThere)
+		d.fail(name, strange(d.why(err)), adviceStateThere)
 		return
 	}
 	found := troubleText(t.Told.In(d.sh.lang), t.Cause)

@@ -49,12 +49,12 @@ var (
 func (d *doctor) boards(ctx context.Context, b *app.Base) {
 	rows, err := localDevices(ctx, d.sh, b)
 	if err != nil {
-		d.fail(sayCheckBoards, talk.Told(err, d.sh.lang), adviceLook)
+		d.fail(sayCheckBoards, d.why(err), adviceLook)
 		return
 	}
 	waiting, err := b.Store.Devices.Waiting(ctx, time.Now())
 	if err != nil {
-		d.fail(sayCheckBoards, talk.Told(err, d.sh.lang), adviceLook)
+		d.fail(sayCheckBoards, d.why(err), adviceLook)
 		return
 	}
 	x := d.settings.XiaoZhi
@@ -146,11 +146,11 @@ func (d *doctor) boardPlace(ctx context.Context, b *app.Base, awake bool) {
 		Accounts: b.Accounts, Logger: d.sh.logger(), PublicURL: c.PublicURL, Transport: c.XiaoZhi.Transport, MQTT: told,
 	})
 	if err != nil {
-		d.fail(sayCheckHome, talk.Told(err, d.sh.lang), adviceBoardConf)
+		d.fail(sayCheckHome, d.why(err), adviceBoardConf)
 		return
 	}
 	if err := trusted(c, time.Now()); err != nil {
-		d.warn(sayCheckHome, sayHomeCert.In(d.sh.lang, oneLine(talk.Told(err, d.sh.lang))), adviceBoardCert)
+		d.warn(sayCheckHome, sayHomeCert.In(d.sh.lang, oneLine(d.why(err))), adviceBoardCert)
 	}
 	if c.PublicURL != "" {
 		d.boardHome(ctx, strings.TrimRight(c.PublicURL, "/")+xiaozhi.HomePath)
@@ -212,7 +212,7 @@ func (d *doctor) boardHome(ctx context.Context, address string) {
 	client := &http.Client{Timeout: probeLimit, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		d.fail(sayCheckHome, talk.Told(err, d.sh.lang), adviceHomeAway)
+		d.fail(sayCheckHome, d.why(err), adviceHomeAway)
 		return
 	}
 	resp, err := client.Do(req)
@@ -386,7 +386,7 @@ func (d *doctor) boardFirmware() {
 	}
 	entries, err := os.ReadDir(folder)
 	if err != nil {
-		d.fail(sayCheckFirmware, talk.Told(err, d.sh.lang), adviceFirmwareDir)
+		d.fail(sayCheckFirmware, d.why(err), adviceFirmwareDir)
 		return
 	}
 	usable := 0

@@ -37,7 +37,7 @@ var (
 func (d *doctor) bots(ctx context.Context, b *app.Base) {
 	rows, err := localRows(ctx, d.sh, b)
 	if err != nil {
-		d.fail(sayCheckBots, talk.Told(err, d.sh.lang), adviceLook)
+		d.fail(sayCheckBots, d.why(err), adviceLook)
 		return
 	}
 	if len(rows) == 0 {
@@ -47,7 +47,7 @@ func (d *doctor) bots(ctx context.Context, b *app.Base) {
 	for _, r := range rows {
 		bot, err := b.Store.Bots.ByNumber(ctx, r.Number)
 		if err != nil {
-			d.fail(sayCheckBots, talk.Told(err, d.sh.lang), adviceLook)
+			d.fail(sayCheckBots, d.why(err), adviceLook)
 			return
 		}
 		r.Bot = bot
@@ -58,7 +58,7 @@ func (d *doctor) bots(ctx context.Context, b *app.Base) {
 func (d *doctor) bot(ctx context.Context, b *app.Base, r botRow) {
 	name := both(sayCheckBot, r.Number, r.Name)
 	if err := checkSettings(b, r.Bot); err != nil {
-		d.fail(name, talk.Told(err, d.sh.lang), adviceSettings, r.Number, d.again)
+		d.fail(name, d.why(err), adviceSettings, r.Number, d.again)
 		return
 	}
 	switch {
@@ -100,7 +100,7 @@ func (d *doctor) model(ctx context.Context, b *app.Base, name talk.Say, bot stor
 		}
 	}
 	if err != nil {
-		d.fail(name, talk.Told(err, d.sh.lang), adviceSettings, bot.Number, d.again)
+		d.fail(name, d.why(err), adviceSettings, bot.Number, d.again)
 		return
 	}
 	d.ok(name, sayBotAnswers)

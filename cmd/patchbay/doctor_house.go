@@ -34,12 +34,12 @@ func (d *doctor) folder() {
 		return
 	}
 	if err != nil {
-		d.fail(sayCheckFolder, talk.Told(err, d.sh.lang), talk.Say{Zh: "让运行服务的账户可以写这个文件夹。", En: "Let the account that runs the server write there."})
+		d.fail(sayCheckFolder, d.why(err), talk.Say{Zh: "让运行服务的账户可以写这个文件夹。", En: "Let the account that runs the server write there."})
 		return
 	}
 	defer os.Remove(probe.Name())
 	if err := errors.Join(probe.Sync(), probe.Close()); err != nil {
-		d.fail(sayCheckFolder, talk.Told(err, d.sh.lang), talk.Say{Zh: "检查磁盘。", En: "Look after the disk."})
+		d.fail(sayCheckFolder, d.why(err), talk.Say{Zh: "检查磁盘。", En: "Look after the disk."})
 		return
 	}
 	d.ok(sayCheckFolder, sayWritable, folder)
@@ -89,7 +89,7 @@ var (
 func (d *doctor) key() {
 	if d.settings.Secret != "" {
 		if _, err := seal.New(d.settings.Secret); err != nil {
-			d.fail(sayCheckKey, talk.Told(err, d.sh.lang), adviceKey)
+			d.fail(sayCheckKey, d.why(err), adviceKey)
 			return
 		}
 		d.ok(sayCheckKey, sayKeySettings)
@@ -101,12 +101,12 @@ func (d *doctor) key() {
 	case errors.Is(err, fs.ErrNotExist) && !hasData(d.settings):
 		d.ok(sayCheckKey, sayKeyToCome)
 	case err != nil:
-		d.fail(sayCheckKey, talk.Told(err, d.sh.lang), adviceKey)
+		d.fail(sayCheckKey, d.why(err), adviceKey)
 	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0:
 		d.warn(sayCheckKey, sayKeyOpen.In(d.sh.lang, path), adviceKeyRights, path)
 	default:
 		if _, err := seal.Open(d.settings.Data); err != nil {
-			d.fail(sayCheckKey, talk.Told(err, d.sh.lang), adviceKey)
+			d.fail(sayCheckKey, d.why(err), adviceKey)
 			return
 		}
 		d.ok(sayCheckKey, sayKeyReadable, path)
@@ -130,12 +130,12 @@ func (d *doctor) certificate(now time.Time) {
 	}
 	pair, err := tls.LoadX509KeyPair(d.settings.TLS.Cert, d.settings.TLS.Key)
 	if err != nil {
-		d.fail(sayCheckCert, talk.Told(err, d.sh.lang), talk.Say{Zh: "检查 tls.cert 和 tls.key。", En: "See whether tls.cert and tls.key are right."})
+		d.fail(sayCheckCert, d.why(err), talk.Say{Zh: "检查 tls.cert 和 tls.key。", En: "See whether tls.cert and tls.key are right."})
 		return
 	}
 	leaf, err := x509.ParseCertificate(pair.Certificate[0])
 	if err != nil {
-		d.fail(sayCheckCert, talk.Told(err, d.sh.lang), adviceCert)
+		d.fail(sayCheckCert, d.why(err), adviceCert)
 		return
 	}
 	until := d.sh.when(leaf.NotAfter)
@@ -155,7 +155,7 @@ var sayDatabaseGood = talk.Say{Zh: "%s 可用，表结构是最新的（%s）", 
 func (d *doctor) database(ctx context.Context, b *app.Base) {
 	begin := time.Now()
 	if err := b.Store.Ping(ctx); err != nil {
-		d.fail(sayCheckDatabase, talk.Told(err, d.sh.lang), talk.Say{Zh: "检查数据库是否在运行。", En: "See whether it runs."})
+		d.fail(sayCheckDatabase, d.why(err), talk.Say{Zh: "检查数据库是否在运行。", En: "See whether it runs."})
 		return
 	}
 	d.ok(sayCheckDatabase, sayDatabaseGood, b.Store.Dialect(), took(time.Since(begin)))
@@ -170,7 +170,7 @@ func (d *doctor) people(ctx context.Context, b *app.Base) {
 	people, err := b.Store.People.All(ctx)
 	switch {
 	case err != nil:
-		d.fail(sayCheckPeople, talk.Told(err, d.sh.lang), adviceLook)
+		d.fail(sayCheckPeople, d.why(err), adviceLook)
 	case len(people) == 0:
 		d.warn(sayCheckPeople, sayNothingYet.In(d.sh.lang), sayBegin, d.again)
 	default:
@@ -231,7 +231,7 @@ func (d *doctor) clock(ctx context.Context, b *app.Base, now time.Time) {
 	shown := now.Format("2006-01-02 15:04:05 MST")
 	switch {
 	case err != nil:
-		d.fail(sayCheckClock, talk.Told(err, d.sh.lang), adviceLook)
+		d.fail(sayCheckClock, d.why(err), adviceLook)
 	case len(newest) > 0 && newest[0].At.After(now.Add(forgiven)):
 		d.fail(sayCheckClock, sayClockBehind.In(d.sh.lang, shown), adviceClock)
 	default:

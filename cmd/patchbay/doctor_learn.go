@@ -33,7 +33,7 @@ var (
 func (d *doctor) learning(ctx context.Context, b *app.Base) {
 	o, err := app.LearnOptions(b, d.sh.logger())
 	if err != nil {
-		d.fail(sayCheckVectors, talk.Told(err, d.sh.lang), adviceVectors)
+		d.fail(sayCheckVectors, d.why(err), adviceVectors)
 		return
 	}
 	d.vectors(ctx, o.Embedder)
@@ -64,7 +64,7 @@ func (d *doctor) learner(ctx context.Context, b *app.Base, s *learn.Service, p s
 	name := both(sayCheckLearn, p.Name)
 	st, err := s.Stats(ctx, p.ID, 1, 0)
 	if err != nil {
-		d.fail(name, talk.Told(err, d.sh.lang), adviceLook)
+		d.fail(name, d.why(err), adviceLook)
 		return
 	}
 	if st.Points == 0 {
@@ -72,7 +72,7 @@ func (d *doctor) learner(ctx context.Context, b *app.Base, s *learn.Service, p s
 	}
 	l, err := s.Learner(ctx, p.ID)
 	if err != nil {
-		d.fail(name, talk.Told(err, d.sh.lang), adviceLook)
+		d.fail(name, d.why(err), adviceLook)
 		return
 	}
 	d.ok(name, sayLearnGood, st.Points, st.Left.Total(), st.Zone)

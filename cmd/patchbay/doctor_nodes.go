@@ -44,7 +44,7 @@ const peersAtOnce = 1000
 func (d *doctor) nodes(ctx context.Context, b *app.Base) {
 	peers, asks, wanted, err := nodeState(ctx, b)
 	if err != nil {
-		d.fail(sayCheckNodes, talk.Told(err, d.sh.lang), adviceLook)
+		d.fail(sayCheckNodes, d.why(err), adviceLook)
 		return
 	}
 	if len(peers)+len(asks) == 0 && !wanted {
@@ -109,7 +109,7 @@ func (d *doctor) nodesHere(ctx context.Context, peers []store.Peer) {
 	}
 	var list wire.NodeList
 	if err := r.do(ctx, http.MethodGet, "/api/v1/nodes", nil, &list); err != nil {
-		d.fail(sayCheckNodes, talk.Told(err, d.sh.lang), adviceLook)
+		d.fail(sayCheckNodes, d.why(err), adviceLook)
 		return
 	}
 	connected := 0

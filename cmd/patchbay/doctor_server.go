@@ -36,7 +36,7 @@ func (d *doctor) server(ctx context.Context) {
 	case errors.Is(err, app.ErrNotRunning):
 		d.port()
 	case err != nil:
-		d.fail(sayCheckServer, talk.Told(err, d.sh.lang), adviceServe, d.again)
+		d.fail(sayCheckServer, d.why(err), adviceServe, d.again)
 	default:
 		d.ready(ctx, at.URL)
 	}
@@ -112,7 +112,7 @@ func (d *doctor) publicURL(ctx context.Context) {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil:
-		d.fail(sayCheckPublic, talk.Told(err, d.sh.lang), advicePublic)
+		d.fail(sayCheckPublic, d.why(err), advicePublic)
 		return
 	case private(u.Hostname()):
 		d.warn(sayCheckPublic, sayPublicPrivate.In(d.sh.lang, address), advicePublic)
@@ -122,7 +122,7 @@ func (d *doctor) publicURL(ctx context.Context) {
 		return
 	}
 	if err := probe(ctx, &http.Client{Timeout: probeLimit}, address+"/healthz", &struct{}{}); err != nil {
-		d.warn(sayCheckPublic, sayPublicAway.In(d.sh.lang, address, oneLine(talk.Told(err, d.sh.lang))), adviceAway)
+		d.warn(sayCheckPublic, sayPublicAway.In(d.sh.lang, address, oneLine(d.why(err))), adviceAway)
 		return
 	}
 	d.ok(sayCheckPublic, sayPublicGood, address)

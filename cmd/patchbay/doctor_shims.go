@@ -63,7 +63,7 @@ func (d *doctor) shimAlone(ctx context.Context, b *app.Base, name talk.Say, u co
 		err = greets(ctx, settings.URL, nil)
 	}
 	if err != nil {
-		d.fail(name, talk.Told(err, d.sh.lang), adviceShimURL, u.Slug, d.again)
+		d.fail(name, d.why(err), adviceShimURL, u.Slug, d.again)
 		return
 	}
 	d.warn(name, sayShimGreets.In(d.sh.lang), adviceServe, d.again)

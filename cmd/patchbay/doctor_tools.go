@@ -47,7 +47,7 @@ func (d *doctor) tools(ctx context.Context, b *app.Base) {
 	d.openBots(ctx, b)
 	rows, live, err := localUpstreams(ctx, d.sh, b)
 	if err != nil {
-		d.fail(sayCheckTools, talk.Told(err, d.sh.lang), adviceLook)
+		d.fail(sayCheckTools, d.why(err), adviceLook)
 		return
 	}
 	var away []control.Upstream
@@ -70,7 +70,7 @@ func (d *doctor) tools(ctx context.Context, b *app.Base) {
 	}
 	list, err := r.tools(ctx, "", "")
 	if err != nil {
-		d.fail(sayCheckTools, talk.Told(err, d.sh.lang), adviceLook)
+		d.fail(sayCheckTools, d.why(err), adviceLook)
 		return
 	}
 	usable := 0
@@ -147,7 +147,7 @@ func (d *doctor) away(name talk.Say, u control.Upstream) {
 func (d *doctor) rules(ctx context.Context, b *app.Base, tools []api.Tool, away []control.Upstream) {
 	rules, err := b.Store.ToolRules.All(ctx)
 	if err != nil {
-		d.fail(sayCheckTools, talk.Told(err, d.sh.lang), adviceLook)
+		d.fail(sayCheckTools, d.why(err), adviceLook)
 		return
 	}
 	for _, r := range rules {
@@ -157,7 +157,7 @@ func (d *doctor) rules(ctx context.Context, b *app.Base, tools []api.Tool, away 
 	}
 	keys, err := b.Store.Keys.ByPerson(ctx, "")
 	if err != nil {
-		d.fail(sayCheckTools, talk.Told(err, d.sh.lang), adviceLook)
+		d.fail(sayCheckTools, d.why(err), adviceLook)
 		return
 	}
 	for _, k := range keys {
@@ -189,7 +189,7 @@ func (d *doctor) keyRules(k store.Key, tools []api.Tool, away []control.Upstream
 	}
 	rules, err := board.ParseRules(k.Rules)
 	if err != nil {
-		d.fail(both(sayCheckKeyRule, k.Name), talk.Told(err, d.sh.lang), adviceKeyRule, k.ID, d.again+" --clear")
+		d.fail(both(sayCheckKeyRule, k.Name), d.why(err), adviceKeyRule, k.ID, d.again+" --clear")
 		return
 	}
 	for _, pattern := range slices.Concat(rules.Allow, rules.Deny, rules.Dangerous) {

@@ -1,8 +1,18 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
 )
 
 func TestUsageErrors(t *testing.T) {
@@ -140,4 +150,84 @@ func TestPersonIsNamedWhenThereAreSeveral(t *testing.T) {
 	d.ok("user", "add", "bob", "--role", "member")
 	d.failing(exitUsage, "", []string{"bot", "add", "--name", "x", "--kind", "echo"}, "--user NAME")
 	d.ok("bot", "add", "--name", "x", "--kind", "echo", "--user", "bob")
+}
+
+// What is wrong with the disk, the database or the network is told in words that end in what
+// to do, here and by doctor, in the reader's language.
+func TestErrorsEndInAdvice(t *testing.T) {
+	d := newDesk(t)
+	d.env = append(d.env, "PATCHBAY_LISTEN="+free(t))
+	if err := os.MkdirAll(d.data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(d.data, store.FileName)
+	if err := os.WriteFile(file, []byte(strings.Repeat("this is no database ", 500)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"serve"}, {"user", "list"}, {"user", "add", "ada"}} {
+		d.failing(exitFailed, "", args, "is damaged", "patchbay backup restore FILE")
+	}
+	want(t, d.examine(exitFailed), "database", bad, "is damaged")
+	nowhere := free(t)
+	d.failing(exitFailed, "", []string{"ask", "1", "hi", "--server", "http://" + nowhere, "--key", "k"},
+		nowhere+" cannot be reached: nothing listens there")
+	d.failing(exitFailed, "", []string{"user", "list", "--database-url", "postgres://ada@" + nowhere + "/x"},
+		"database server cannot be reached: nothing listens there", "database.url")
+
+	for lang, want := range map[talk.Lang]string{
+		talk.English: "patchbay: the disk is full. Make room", talk.Chinese: "patchbay: 磁盘已满。请腾出空间",
+	} {
+		var stderr bytes.Buffer
+		sh := newShell(nil, io.Discard, &stderr, nil)
+		sh.lang = lang
+		err := fmt.Errorf("write: %w", &fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC})
+		if code := sh.fail(err); code != exitFailed || !strings.HasPrefix(stderr.String(), want) {
+			t.Errorf("a full disk ends with %d and %q", code, &stderr)
+		}
+	}
+	d.env = append(d.env, "LC_ALL=zh_CN.UTF-8")
+	d.failing(exitFailed, "", []string{"user", "list"}, "数据库已损坏", "patchbay backup restore 文件")
+	if o := d.do("", "doctor"); strings.Contains(o.stdout, "dial tcp") || !strings.Contains(o.stdout, "数据库已损坏") {
+		t.Errorf("doctor says\n%s", o.stdout)
+	}
+}
+
+// What is asked for in every program is there, and a command that lacks a word names those
+// that it takes.
+func TestHelpAndVersion(t *testing.T) {
+	d := newDesk(t)
+	if got, want := d.ok("--version"), d.ok("version"); got != want {
+		t.Errorf("--version prints %q, version %q", got, want)
+	}
+	if got, want := d.ok("help"), d.ok("--help"); got != want {
+		t.Errorf("help prints %q", got)
+	}
+	if got, want := d.ok("help", "bot", "add"), d.ok("bot", "add", "--help"); got != want {
+		t.Errorf("help bot add prints %q", got)
+	}
+	d.failing(exitUsage, "", []string{"help", "bto"}, "bto", "see: patchbay --help")
+	d.failing(exitUsage, "", []string{"completion"}, "bash, zsh or fish", "see: patchbay completion --help")
+	d.failing(exitUsage, "", []string{"completion", "tcsh"}, `"tcsh"`, "bash, zsh or fish")
+}
+
+// What is wrong with a command line is told in one language.
+func TestUsageErrorsInChinese(t *testing.T) {
+	d := newDesk(t)
+	d.env = append(d.env, "LC_ALL=zh_CN.UTF-8")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"bto"}, "patchbay: 没有 bto 这个命令或参数"},
+		{[]string{"user", "lst"}, `patchbay: 没有 lst 这个命令或参数；你是想用 "list" 吗？`},
+		{[]string{"bot"}, "patchbay: 后面要写以下之一："},
+		{[]string{"bot", "show"}, "patchbay: 缺少参数：<bot>"},
+		{[]string{"bot", "add", "--kind", "echo"}, "patchbay: 缺少选项：--name="},
+		{[]string{"bot", "list", "--nmae", "x"}, "patchbay: 没有 --nmae 这个选项"},
+		{[]string{"user", "add", "bob", "--role", "king"}, `patchbay: --role 不能是 "king"，可以是 admin 或 member`},
+		{[]string{"completion"}, "patchbay: 缺少参数：<shell>（bash、zsh 或 fish）"},
+		{[]string{"completion", "csh"}, `<shell> 不能是 "csh"，可以是 bash、zsh 或 fish`},
+	} {
+		d.failing(exitUsage, "", c.args, c.want, "；请看：patchbay")
+	}
 }

@@ -140,12 +140,13 @@ func (r *remote) send(ctx context.Context, method, path string, body any) (*http
 	return nil, r.refusal(resp)
 }
 
-// unwrapURL takes off the layer that repeats method and address.
+// unwrapURL takes off the layer that repeats method and address, and says in words why
+// somebody could not be reached.
 func unwrapURL(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
-		return e.Err
+		err = e.Err
 	}
-	return err
+	return app.Explain(err)
 }
 
 func (r *remote) refusal(resp *http.Response) error {

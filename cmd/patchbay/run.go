@@ -74,25 +74,6 @@ func newParser(c *cli, sh *shell, exit func(int)) (*kong.Kong, error) {
 // helpWidth keeps help readable on wide terminals.
 const helpWidth = 100
 
-// usageError says that the command line makes no sense.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-// usage makes a usageError.
-func usage(s talk.Say, args ...any) error { return usageError{s.Wrong(args...)} }
-
-// asUsage adds to the parser's error where help is to be had.
-func asUsage(err error) error {
-	command := "patchbay"
-	if parse, ok := errors.AsType[*kong.ParseError](err); ok && parse.Context != nil {
-		if node := parse.Context.Selected(); node != nil {
-			command = node.FullPath()
-		}
-	}
-	return usage(talk.Say{Zh: "%v；请看：%s --help", En: "%v; see: %s --help"}, err, command)
-}
-
 // exitCode is the code of an error.
 func exitCode(err error) int {
 	if err == nil {

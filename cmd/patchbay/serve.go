@@ -43,9 +43,13 @@ func (c *serveCmd) Run(ctx context.Context, sh *shell) error {
 	}
 	var demo demoBoard
 	defer demo.close()
+	_, watched := terminal(sh.stderr)
 	return app.Serve(ctx, settings, app.Options{
-		Version: thisBuild().Version, Demo: c.Demo, Logs: sh.stderr,
+		Version: thisBuild().Version, Demo: c.Demo, Logs: sh.stderr, Terminal: watched,
 		Ready: func(url string, b *app.Base) {
+			if watched && !c.Demo {
+				fmt.Fprintln(sh.stderr, sayServes.In(sh.lang, url, b.Config.Data))
+			}
 			c.greet(ctx, sh, url, b)
 			if c.Demo {
 				demo.start(ctx, url)
@@ -121,6 +125,10 @@ A simulated voice board is plugged in too, called %[5]s:
 patchbay device call %[5]s self.audio_speaker.set_volume volume=30 --data %[4]s
 
 OpenClaw's nodes and command line connect to %[6]s; a key for them: patchbay key add --name openclaw --scope node --scope operator --data %[4]s`,
+	}
+	sayServes = talk.Say{
+		Zh: "\n  Patchbay 已启动：%s\n  数据在 %s；按 Ctrl-C 停止。\n",
+		En: "\n  Patchbay is running at %s\n  Its data is in %s. Press Ctrl-C to stop it.\n",
 	}
 	sayLockedOut = talk.Say{
 		Zh: "没有人能在 %s 登录：账户都没有密码。在另一个终端里设置：patchbay user passwd %s --data %s",

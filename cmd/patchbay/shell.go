@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/term"
 
+	"patchbay/internal/app"
 	"patchbay/internal/config"
 	"patchbay/internal/talk"
 )
@@ -69,7 +70,7 @@ func (sh *shell) fail(err error) int {
 		}
 		return exitCode(err)
 	}
-	fmt.Fprintln(sh.stderr, "patchbay:", oneLine(talk.Told(err, sh.lang)))
+	fmt.Fprintln(sh.stderr, "patchbay:", oneLine(talk.Told(app.Explain(err), sh.lang)))
 	return exitCode(err)
 }
 

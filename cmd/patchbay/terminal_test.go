@@ -44,6 +44,7 @@ func pty(t *testing.T) (master, slave *os.File) {
 type session struct {
 	t      *testing.T
 	ctx    context.Context
+	stop   context.CancelFunc // as Ctrl-C does for programs
 	master *os.File
 	shown  chan string
 	seen   strings.Builder // all that was shown
@@ -56,13 +57,14 @@ func (d *desk) typing(args ...string) *session {
 	t := d.t
 	t.Helper()
 	master, slave := pty(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	s := &session{t: t, ctx: ctx, master: master, shown: make(chan string), done: make(chan int, 1)}
+	ctx, end := context.WithTimeout(context.Background(), 2*time.Minute)
+	running, cancel := context.WithCancel(ctx)
+	s := &session{t: t, ctx: ctx, stop: cancel, master: master, shown: make(chan string), done: make(chan int, 1)}
 	ended := make(chan struct{})
-	t.Cleanup(func() { cancel(); <-ended })
+	t.Cleanup(func() { cancel(); <-ended; end() })
 	go func() {
 		defer close(ended)
-		code := run(ctx, args, slave, slave, slave, d.env)
+		code := run(running, args, slave, slave, slave, d.env)
 		slave.Close() // so that nobody waits for what is not said any more
 		s.done <- code
 	}()
@@ -107,6 +109,24 @@ func (s *session) enter(text string) {
 	s.t.Helper()
 	if _, err := s.master.WriteString(text); err != nil {
 		s.t.Fatal(err)
+	}
+}
+
+// In a terminal the server shows its address and how it is stopped, not lines of a log for
+// programs.
+func TestServeInATerminal(t *testing.T) {
+	d := newDesk(t)
+	s := d.typing("serve", "--listen", "127.0.0.1:0")
+	s.wait("Patchbay is running at http://127.0.0.1:")
+	s.wait("Press Ctrl-C to stop it.")
+	s.wait("the setup code is ")
+	if strings.Contains(s.seen.String(), "level=") || strings.Contains(s.seen.String(), "msg=") {
+		t.Errorf("it shows\n%s", s.seen.String())
+	}
+	s.stop()
+	s.wait("stopped")
+	if code := <-s.done; code != exitOK {
+		t.Errorf("exit code %d", code)
 	}
 }
 

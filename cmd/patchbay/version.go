@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -32,13 +34,15 @@ type build struct {
 // Run prints the version.
 func (c *versionCmd) Run(sh *shell) error {
 	b := thisBuild()
-	return sh.result(b, func() {
-		revision := ""
-		if b.Revision != "" {
-			revision = " (" + b.Revision + ")"
-		}
-		sh.printf("patchbay %s%s\n%s %s\nsqlite %s, postgresql %s\n", b.Version, revision, b.Go, b.Platform, b.SQLite, b.Postgres)
-	})
+	return sh.result(b, func() { b.print(sh.stdout) })
+}
+
+func (b build) print(w io.Writer) {
+	revision := ""
+	if b.Revision != "" {
+		revision = " (" + b.Revision + ")"
+	}
+	fmt.Fprintf(w, "patchbay %s%s\n%s %s\nsqlite %s, postgresql %s\n", b.Version, revision, b.Go, b.Platform, b.SQLite, b.Postgres)
 }
 
 func thisBuild() build {

@@ -49,7 +49,7 @@ func OpenBase(ctx context.Context, c *config.Config, version string, log *slog.L
 	}
 	db, err := store.Open(ctx, store.Options{URL: c.Database.URL, Folder: c.Data, MaxConns: c.Database.MaxConns})
 	if err != nil {
-		return nil, err
+		return nil, Explain(err)
 	}
 	b := &Base{Config: c, Version: version, Store: db, Box: box, tools: &botTools{}, Accounts: account.New(db, box, nil)}
 	b.Agents = agents.New(b.agentOptions(log))

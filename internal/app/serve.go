@@ -48,8 +48,9 @@ type Options struct {
 	// Demo plugs in an echo bot and a key that everybody knows. The server must
 	// listen on loopback then, and keeps its data apart.
 	Demo bool
-	// Logs is where log lines go.
-	Logs io.Writer
+	// Logs is where log lines go; Terminal, that somebody watches them there.
+	Logs     io.Writer
+	Terminal bool
 	// Ready is told the server's address once it answers. It may be nil.
 	Ready func(url string, b *Base)
 	// Doors is told, before that, what people and their programs come to. It is for tests
@@ -59,7 +60,11 @@ type Options struct {
 
 // Serve runs the server until ctx ends, then drains and stops it.
 func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
-	log := observe.NewLogger(o.Logs, c.Log.Level, c.Log.Format)
+	format := c.Log.Format
+	if o.Terminal && format == "text" {
+		format = "terminal"
+	}
+	log := observe.NewLogger(o.Logs, c.Log.Level, format)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 

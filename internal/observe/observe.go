@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,7 +17,7 @@ import (
 )
 
 // NewLogger makes the process's logger. Level is debug, info, warn or error,
-// format is text or json.
+// format is text, json, or terminal, which is for people who watch.
 func NewLogger(w io.Writer, level, format string) *slog.Logger {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
@@ -24,8 +25,11 @@ func NewLogger(w io.Writer, level, format string) *slog.Logger {
 	}
 	o := &slog.HandlerOptions{Level: l}
 	var h slog.Handler = slog.NewTextHandler(w, o)
-	if format == "json" {
+	switch format {
+	case "json":
 		h = slog.NewJSONHandler(w, o)
+	case "terminal":
+		h = &terminalHandler{mu: new(sync.Mutex), w: w, level: l}
 	}
 	return slog.New(withRequestID{h})
 }

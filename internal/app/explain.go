@@ -1,0 +1,121 @@
+package app
+
+import (
+	"crypto/x509"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"syscall"
+
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+// explained is an error in words that end in what to do, with its cause behind it.
+type explained struct {
+	error
+	cause error
+}
+
+// In is the error in a language.
+func (e explained) In(l talk.Lang) string { return talk.Told(e.error, l) }
+
+func (e explained) Unwrap() error { return e.cause }
+
+var (
+	sayDamaged = talk.Say{
+		Zh: "数据库已损坏，或这个文件不是数据库（%v）。停掉服务，用 patchbay backup restore 文件 恢复备份后再启动",
+		En: "the database is damaged, or the file is no database (%v). Stop the server, restore a backup with patchbay backup restore FILE, and start again",
+	}
+	sayDiskFull = talk.Say{
+		Zh: "磁盘已满。请腾出空间后重试；patchbay doctor 会显示剩余空间",
+		En: "the disk is full. Make room and try again; patchbay doctor shows how much is left",
+	}
+	sayUnwritable = talk.Say{
+		Zh: "这个账户不能打开或写入 %s。请修改它的权限，或用 --data 指定别的文件夹",
+		En: "this account cannot open or write %s. Change its permissions, or choose another folder with --data",
+	}
+	sayTheDatabase   = talk.Say{Zh: "数据库", En: "the database"}
+	sayDBUnreachable = talk.Say{
+		Zh: "无法连接数据库服务器：%v。请检查它是否在运行，以及 database.url 里的主机和端口",
+		En: "the database server cannot be reached: %v. See whether it runs, and whether host and port in database.url are right",
+	}
+	sayDBRefused = talk.Say{
+		Zh: "数据库服务器拒绝连接：%v。请检查 database.url 里的用户、密码和数据库名",
+		En: "the database server refuses: %v. See whether user, password and database in database.url are right",
+	}
+	sayNobodyListens = talk.Say{Zh: "那里没有程序在监听（连接被拒绝）", En: "nothing listens there (connection refused)"}
+	sayNoSuchHost    = talk.Say{Zh: "找不到主机 %s，请检查拼写和 DNS", En: "there is no host %s; check its spelling and the DNS"}
+	sayNoRoute       = talk.Say{Zh: "到那里的网络不通", En: "no network leads there"}
+	sayTooSlow       = talk.Say{Zh: "没有及时应答；请检查地址、防火墙，以及那边是否在运行", En: "no answer came in time; check the address, firewalls, and whether it runs"}
+	sayCertificate   = talk.Say{Zh: "它的证书不可信：%v", En: "its certificate is not trusted: %v"}
+)
+
+// Explain puts what is wrong with the database, the disk or the network into words that end
+// in what to do. Other errors, and those that are told in words already, stay as they are.
+func Explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*talk.Wrong](err); ok {
+		return err
+	}
+	if _, ok := errors.AsType[explained](err); ok {
+		return err
+	}
+	say := func(s talk.Say, args ...any) error { return explained{s.Wrong(args...), err} }
+	switch store.Trouble(err) {
+	case store.ErrDamaged:
+		return say(sayDamaged, err)
+	case store.ErrDiskFull:
+		return say(sayDiskFull)
+	case store.ErrUnwritable:
+		return say(sayUnwritable, sayTheDatabase)
+	case store.ErrUnreachable:
+		why := reason(err)
+		if why == nil {
+			why = err
+		}
+		return say(sayDBUnreachable, why)
+	case store.ErrRefused:
+		return say(sayDBRefused, err)
+	}
+	if e, ok := errors.AsType[*fs.PathError](err); ok && errors.Is(err, fs.ErrPermission) {
+		return say(sayUnwritable, e.Path)
+	}
+	if why := reason(err); why != nil {
+		return explained{why, err}
+	}
+	return err
+}
+
+// reason is why a connection failed, without the operation and the addresses; nil for
+// anything else.
+func reason(err error) error {
+	dns, isDNS := errors.AsType[*net.DNSError](err)
+	op, isOp := errors.AsType[*net.OpError](err)
+	network, isNetwork := errors.AsType[net.Error](err)
+	unknown, isUnknown := errors.AsType[x509.UnknownAuthorityError](err)
+	wrongHost, isWrongHost := errors.AsType[x509.HostnameError](err)
+	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return sayNobodyListens.Wrong()
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return sayNoRoute.Wrong()
+	case isDNS && dns.IsNotFound:
+		return sayNoSuchHost.Wrong(dns.Name)
+	case errors.Is(err, os.ErrDeadlineExceeded), isNetwork && network.Timeout():
+		return sayTooSlow.Wrong()
+	case isUnknown:
+		return sayCertificate.Wrong(unknown)
+	case isWrongHost:
+		return sayCertificate.Wrong(wrongHost)
+	case isInvalid:
+		return sayCertificate.Wrong(invalid)
+	case isOp:
+		return op.Err
+	}
+	return nil
+}

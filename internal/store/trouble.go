@@ -1,0 +1,52 @@
+package store
+
+import (
+	"errors"
+	"syscall"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// What can be wrong with a database as a whole, beside [ErrDamaged].
+var (
+	ErrDiskFull    = errors.New("the disk is full")
+	ErrUnwritable  = errors.New("the database cannot be opened or written by this account")
+	ErrUnreachable = errors.New("the database server cannot be reached")
+	ErrRefused     = errors.New("the database server refuses the user, the password or the database")
+)
+
+// Trouble is what an error says about the database as a whole, [ErrDamaged] or one of the above; nil if it
+// says nothing of the kind.
+func Trouble(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return ErrDiskFull
+	}
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		switch e.Code() & 0xff { // what is above tells details
+		case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+			return ErrDamaged
+		case sqlite3.SQLITE_FULL:
+			return ErrDiskFull
+		case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM:
+			return ErrUnwritable
+		}
+		return nil
+	}
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch e.Code {
+		case "53100": // disk_full
+			return ErrDiskFull
+		case "XX001", "XX002": // data_corrupted, index_corrupted
+			return ErrDamaged
+		case "28000", "28P01", "3D000", "42501": // authorization, password, no such database, privilege
+			return ErrRefused
+		}
+		return nil
+	}
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return ErrUnreachable
+	}
+	return nil
+}
