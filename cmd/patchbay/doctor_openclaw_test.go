@@ -227,7 +227,7 @@ func TestDoctorOnShims(t *testing.T) {
 		t.Errorf("without a server: %s", got)
 	}
 	d.ok("shim", "set", "home", "url=ws://"+free(t))
-	if got := d.found("gateway home"); !strings.HasPrefix(got, "fail dial tcp") || !strings.HasSuffix(got, "patchbay shim set home url=ws://HOST:18789") {
+	if got := d.found("gateway home"); !strings.HasPrefix(got, "fail nothing listens there (connection refused)") || !strings.HasSuffix(got, "patchbay shim set home url=ws://HOST:18789") {
 		t.Errorf("without a gateway: %s", got)
 	}
 	d.serve()
