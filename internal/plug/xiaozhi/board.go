@@ -3,8 +3,10 @@ package xiaozhi
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
+	"time"
 
 	"patchbay/internal/board"
 	"patchbay/internal/store"
@@ -25,6 +27,8 @@ type Board struct {
 
 	mu         sync.Mutex
 	device     store.Device
+	build      string        // the hash of its firmware, as it told when it called home last
+	relisted   time.Time     // when its tools were last listed out of turn
 	gone       bool          // it was removed
 	socket     *board.Socket // nil if it could not be plugged in
 	can        *repertoire
@@ -73,6 +77,17 @@ func (b *Board) remembered(ctx context.Context) *repertoire {
 		return bare
 	}
 	return can
+}
+
+// setBuild takes over which firmware the board has. Its version alone does not tell.
+func (b *Board) setBuild(d store.Device) {
+	var features struct {
+		Build string `json:"build"`
+	}
+	_ = json.Unmarshal(d.Features, &features) // what is not there changes nothing
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.build = features.Build
 }
 
 // look looks whether something about the board is not as somebody has read it. What

@@ -230,6 +230,9 @@ func (h *Boards) admit(ctx context.Context, d store.Device) (*Board, error) {
 	if err == nil && fresh {
 		err = b.lookAgain(ctx)
 	}
+	if err == nil {
+		b.setBuild(d)
+	}
 	return b, err
 }
 

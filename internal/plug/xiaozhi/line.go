@@ -34,10 +34,10 @@ func (b *Board) newLine(via string, from netip.AddrPort, at place, send func([]b
 	l := &line{board: b, via: via, from: from, at: at, since: time.Now(), send: send, drop: drop}
 	l.ctx, l.cancel = context.WithCancelCause(b.house.ctx)
 	b.mu.Lock()
-	known, version := b.can.Catalog, b.device.Version
+	known, version, build := b.can.Catalog, b.device.Version, b.build
 	b.mu.Unlock()
 	l.remote = remote.New(remote.Options{
-		Send: l.call, Event: l.event, Firmware: version, Known: known, Logger: b.house.Logger.With("device", b.number),
+		Send: l.call, Event: l.event, Firmware: version, Build: build, Known: known, Logger: b.house.Logger.With("device", b.number),
 	})
 	return l
 }
@@ -140,16 +140,47 @@ func (b *Board) greet(l *line, mcp bool) {
 // start asks a board for its tools, and tells it where photos go.
 func (b *Board) start(ctx context.Context, l *line) {
 	v := b.vision(l)
+	before := l.remote.Catalog()
 	changed, err := l.remote.Start(ctx, v)
+	b.listed(ctx, l, &before, changed, err)
+}
+
+// listed takes over what a board said of its tools.
+func (b *Board) listed(ctx context.Context, l *line, before *remote.Catalog, changed bool, err error) {
 	switch {
 	case l.ctx.Err() != nil || ctx.Err() != nil:
 		return
 	case err != nil:
 		b.house.Logger.Warn("a board did not say which tools it has", "device", b.number, "error", err)
 	}
-	if changed {
-		l.remote.Share(b.learned(l.remote.Catalog()))
+	// What is known of the same tools is kept too: the next list is shorter for it.
+	if now := l.remote.Catalog(); changed || !now.Same(before) {
+		l.remote.Share(b.learned(now))
 	}
+}
+
+// relistEvery is how often the tools of a board are listed out of turn at most, so that a
+// board that lists what it does not know is not asked at every call.
+const relistEvery = 10 * time.Second
+
+// relist lists a board's tools again, since it does not know one that it has listed. It
+// does not wait.
+func (b *Board) relist(l *line) {
+	b.mu.Lock()
+	now := time.Now()
+	soon := now.Sub(b.relisted) < relistEvery
+	if !soon {
+		b.relisted = now
+	}
+	b.mu.Unlock()
+	if soon {
+		return
+	}
+	b.house.spawn(func() {
+		before := l.remote.Catalog()
+		changed, err := l.remote.Refresh(l.ctx)
+		b.listed(l.ctx, l, &before, changed, err)
+	})
 }
 
 // learned keeps what a board can do for when it sleeps. It returns the board's tools as

@@ -309,9 +309,10 @@ func (d *Discovery) describe(r *http.Request, b wire.Board, id account.DeviceID)
 		Carrier string        `json:"carrier,omitempty"`
 		Serial  string        `json:"serial,omitempty"`
 		IDF     string        `json:"idf,omitempty"`
+		Build   string        `json:"build,omitempty"` // the hash of the firmware
 	}{
 		clip(b.Chip), b.FlashSize, some(b.Display), clip(b.Board.Maker), clip(b.Board.Carrier),
-		clip(r.Header.Get(wire.HeaderSerial)), clip(b.Application.IDF),
+		clip(r.Header.Get(wire.HeaderSerial)), clip(b.Application.IDF), clip(b.Application.SHA256),
 	})
 	if err != nil {
 		panic(err) // texts and numbers

@@ -3,6 +3,7 @@ package xiaozhi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -135,7 +136,11 @@ func (b *Board) callBoard(ctx context.Context, call *tool.Call) (*tool.Result, e
 	if remote.TakesPicture(call.Tool) && strings.Contains(call.Tool, "photo") {
 		return b.photograph(ctx, l, call)
 	}
-	return l.remote.Call(ctx, call)
+	res, err := l.remote.Call(ctx, call)
+	if no, ok := errors.AsType[*tool.Error](err); ok && no.Code == tool.Unknown {
+		b.relist(l)
+	}
+	return res, err
 }
 
 // asleep says that the board cannot be reached, and what would help.

@@ -25,6 +25,9 @@ var cutMany = fmt.Sprintf("the board has more than %d tools", maxTools)
 type Catalog struct {
 	Board    string `json:"board,omitempty"`    // what it calls itself, such as "bread-compact-wifi"
 	Firmware string `json:"firmware,omitempty"` // the version; empty if it did not tell
+	Build    string `json:"build,omitempty"`    // the hash of its firmware; empty if it did not tell
+	// Page is the hash of the first page of the list.
+	Page string `json:"page,omitempty"`
 	// Tools are in the order of the board.
 	Tools []tool.Tool `json:"tools,omitempty"`
 	// Cut says why there may be more tools than these; empty if these are all.
@@ -52,9 +55,16 @@ func (k *Catalog) greeted(result []byte) {
 	}
 }
 
-// stillGood says whether the list need not be asked for again.
+// stillGood reports whether a list of the same firmware is complete, as far as its version
+// tells: whoever builds firmware need not change that.
 func (k *Catalog) stillGood(now *Catalog) bool {
 	return len(k.Tools) > 0 && k.Cut == "" && k.Firmware != "" && k.Firmware == now.Firmware && k.Board == now.Board
+}
+
+// Same reports whether everything but the tools themselves is the same.
+func (k *Catalog) Same(as *Catalog) bool {
+	return k.Board == as.Board && k.Firmware == as.Firmware && k.Build == as.Build && k.Page == as.Page &&
+		k.Cut == as.Cut && k.Skipped == as.Skipped
 }
 
 func sameTools(a, b []tool.Tool) bool {

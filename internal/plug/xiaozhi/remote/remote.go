@@ -72,9 +72,11 @@ type Options struct {
 	// Firmware is the version that the board has told elsewhere, for boards that do
 	// not tell it here; it may be empty.
 	Firmware string
+	// Build is the hash of the firmware that the board has told elsewhere; it may be empty.
+	Build string
 	// Known is what an earlier client found out about the same board; the zero value
-	// if nothing. Its tools can be called before Start, and are not listed again as
-	// long as the board has the same firmware.
+	// if nothing. Its tools can be called before Start. As long as the board has the same
+	// build, and the first page of the list is the same, the other pages are not listed.
 	Known Catalog
 
 	// Logger may be nil.
@@ -90,6 +92,7 @@ type Client struct {
 	mu      sync.Mutex
 	closed  error // why; nil as long as it is not
 	catalog Catalog
+	listed  bool // by this client, since the last time that it turned out to be wrong
 	lastID  int64
 	busy    bool         // somebody has the turn
 	running *request     // what the board has not answered yet; nil if nothing

@@ -2,6 +2,8 @@ package remote
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,8 +36,8 @@ type refusal struct {
 func (r *refusal) Error() string { return "the board refuses: " + r.text }
 
 // Start greets the board, tells it where photos go, and finds out which tools it
-// has, unless that is known. It says whether they are others than before. Boards
-// forget where photos go when they restart, so it is called for each connection,
+// has, the first time; see [Options].Known. It says whether they are others than before.
+// Boards forget where photos go when they restart, so it is called for each connection,
 // and again when the token changes.
 //
 // The error is ctx's, or wraps [ErrSilent], [ErrClosed] or what Send returned, or
@@ -48,19 +50,22 @@ func (c *Client) Start(ctx context.Context, v Vision) (changed bool, err error) 
 	} else if err != nil {
 		return false, fmt.Errorf("initialize: %w", err)
 	}
-	next := Catalog{Firmware: c.opt.Firmware}
+	next := Catalog{Firmware: c.opt.Firmware, Build: c.opt.Build}
 	next.greeted(raw)
-	if old := c.Catalog(); old.stillGood(&next) {
+	c.mu.Lock()
+	done := c.listed && c.catalog.stillGood(&next)
+	c.mu.Unlock()
+	if done {
 		return false, nil
 	}
-	return c.list(ctx, next)
+	return c.list(ctx, next, false)
 }
 
 // Refresh lists the board's tools again, whatever is known. It says whether they
 // are others than before. The error is as that of Start.
 func (c *Client) Refresh(ctx context.Context) (changed bool, err error) {
 	old := c.Catalog()
-	return c.list(ctx, Catalog{Board: old.Board, Firmware: old.Firmware})
+	return c.list(ctx, Catalog{Board: old.Board, Firmware: old.Firmware, Build: old.Build}, true)
 }
 
 // Alive finds out whether the board still answers, by asking for something that no
@@ -102,15 +107,21 @@ func helloParams(v Vision) []byte {
 }
 
 // list asks for all tools and replaces what is known. What is wrong with a later
-// page does not touch those before it.
-func (c *Client) list(ctx context.Context, next Catalog) (changed bool, err error) {
+// page does not touch those before it. Unless whole is set, the first page is enough
+// if nothing speaks for other tools.
+func (c *Client) list(ctx context.Context, next Catalog, whole bool) (changed bool, err error) {
 	seen := map[string]bool{} // cursors
+	old := c.Catalog()
 	for cursor := ""; ; {
 		var more string
 		if more, err = c.page(ctx, &next, cursor); err != nil {
 			break
 		}
 		seen[cursor] = true
+		if !whole && next.Page == old.Page && next.Build != "" && next.Build == old.Build && old.stillGood(&next) {
+			c.markListed()
+			return false, nil
+		}
 		switch {
 		case more == "" || next.Cut != "":
 		case len(next.Tools) == maxTools:
@@ -137,8 +148,14 @@ func (c *Client) list(ctx context.Context, next Catalog) (changed bool, err erro
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	changed = !sameTools(c.catalog.Tools, next.Tools)
-	c.catalog = next
+	c.catalog, c.listed = next, true
 	return changed, nil
+}
+
+func (c *Client) markListed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.listed = true
 }
 
 // keepOld keeps the tools that are known when there is no list, unless they belong
@@ -146,11 +163,12 @@ func (c *Client) list(ctx context.Context, next Catalog) (changed bool, err erro
 func (c *Client) keepOld(next *Catalog) (changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.catalog.Board == next.Board && c.catalog.Firmware == next.Firmware {
+	sameBuild := c.catalog.Build == "" || c.catalog.Build == next.Build
+	if c.catalog.Board == next.Board && c.catalog.Firmware == next.Firmware && sameBuild {
 		return false
 	}
 	changed = len(c.catalog.Tools) > 0
-	c.catalog = Catalog{Board: next.Board, Firmware: next.Firmware, Cut: "the board did not list its tools"}
+	c.catalog = Catalog{Board: next.Board, Firmware: next.Firmware, Build: next.Build, Cut: "the board did not list its tools"}
 	return changed
 }
 
@@ -162,6 +180,10 @@ func (c *Client) page(ctx context.Context, next *Catalog, cursor string) (more s
 	raw, err := c.own(ctx, "tools/list", params)
 	if err != nil {
 		return "", err
+	}
+	if cursor == "" {
+		sum := sha256.Sum256(raw)
+		next.Page = hex.EncodeToString(sum[:16])
 	}
 	var list json.RawMessage
 	for in := jsonrpc.Scan(raw); in.Next(); {

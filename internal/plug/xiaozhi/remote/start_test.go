@@ -80,7 +80,8 @@ func TestKnown(t *testing.T) {
 		tools   int
 		fails   bool
 	}{
-		{"same firmware", known, fw24.answer, false, "initialize", 5, false},
+		// The version says nothing: whoever builds firmware need not change it.
+		{"same firmware", known, fw24.answer, false, "initialize tools/list", 5, false},
 		{"same tools in other firmware", known, same.answer, false, "initialize tools/list", 5, false},
 		{"other tools", known, fw25.answer, true, "initialize tools/list", 2, false},
 		{"was cut", cut, fw24.answer, false, "initialize tools/list", 5, false},
@@ -347,5 +348,45 @@ func TestHints(t *testing.T) {
 	h := got.Hints
 	if !ok || !got.Dangerous || h.ReadOnly == nil || *h.ReadOnly || h.Destructive == nil || !*h.Destructive || h.Idempotent == nil || !*h.Idempotent || h.OpenWorld != nil {
 		t.Errorf("%+v", h)
+	}
+}
+
+// Firmware of the same version can have other tools. Of a build that is known, the first page
+// tells; of others, the whole list does.
+func TestSameVersionOtherTools(t *testing.T) {
+	all := firmware{version: "2.4.2", tools: many(100)} // three pages
+	first := newRig(t, Options{Build: "a"}, all.answer)
+	first.start()
+	known := first.Catalog()
+	two := firmware{version: "2.4.2", tools: many(2)}
+	more := firmware{version: "2.4.2", tools: many(101)} // the first page is the same
+	unbuilt := known
+	unbuilt.Build = ""
+	for _, c := range []struct {
+		name, build string
+		known       Catalog
+		board       firmware
+		lists       int
+		tools       int
+	}{
+		{"the same build", "a", known, all, 1, 100},
+		{"fewer tools", "a", known, two, 1, 2},
+		{"another build", "b", known, more, 4, 101},
+		{"another build with the same tools", "b", known, all, 4, 100},
+		{"no build", "", known, more, 4, 101},
+		{"never a build", "", unbuilt, more, 4, 101},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, Options{Build: c.build, Known: c.known}, c.board.answer)
+			changed, err := r.Start(t.Context(), Vision{})
+			lists := strings.Count(r.methods(), "tools/list")
+			if err != nil || changed != (c.tools != 100) || len(r.Tools()) != c.tools || lists != c.lists {
+				t.Errorf("changed %v, %v, %d tools, %d pages", changed, err, len(r.Tools()), lists)
+			}
+			// It is not listed again when the board is told another token.
+			if r.start(); strings.Count(r.methods(), "tools/list") != lists {
+				t.Error("listed twice in one connection")
+			}
+		})
 	}
 }

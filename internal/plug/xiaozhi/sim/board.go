@@ -163,6 +163,7 @@ type Board struct {
 	flash    flash
 	overMQTT bool
 	firmware string
+	build    string    // the hash of the firmware
 	recent   [8]string // session ids, to see one twice
 	recentAt int
 	lastKey  string // of the last UDP link
@@ -214,9 +215,24 @@ func New(opt Options) *Board {
 	if opt.WakeAudio == nil {
 		opt.WakeAudio = GoodMorning()[:25]
 	}
-	b := &Board{opt: opt, firmware: opt.Profile.Version, mode: opt.Mode, show: show{volume: 70, brightness: 75, theme: "light"}}
+	b := &Board{opt: opt, firmware: opt.Profile.Version, build: firstBuild, mode: opt.Mode, show: show{volume: 70, brightness: 75, theme: "light"}}
 	b.ctx, b.end = context.WithCancel(context.Background())
 	return b
+}
+
+// firstBuild is the hash of the firmware that a board leaves the factory with.
+const firstBuild = "c8a8ecb6d6fbcda682494d9675cd1ead240ecf38bdde75282a42365a0e396033"
+
+// Reflash puts other firmware with other tools of its own, and of the same version, on the
+// board. An empty build stays what it was, as in programs that stand in for boards.
+// [Board.Boot] starts it.
+func (b *Board) Reflash(build string, tools []Tool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.opt.Tools = tools
+	if build != "" {
+		b.build = build
+	}
 }
 
 func fill(s *string, given, otherwise string) {

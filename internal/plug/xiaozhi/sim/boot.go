@@ -185,10 +185,10 @@ func (b *Board) homeHeaders() [][2]string {
 // about is what a board says of itself.
 func (b *Board) about() []byte {
 	const template = `{"version":2,"language":%q,"flash_size":16777216,"minimum_free_heap_size":"8318916","mac_address":%q,"uuid":%q,"chip_model_name":"esp32s3",` +
-		`"chip_info":{"model":9,"cores":2,"revision":2,"features":18},"application":{"name":"xiaozhi","version":%q,"compile_time":"Aug  6 2026T10:00:00Z","idf_version":"v5.5.2","elf_sha256":"c8a8ecb6d6fbcda682494d9675cd1ead240ecf38bdde75282a42365a0e396033"},` +
+		`"chip_info":{"model":9,"cores":2,"revision":2,"features":18},"application":{"name":"xiaozhi","version":%q,"compile_time":"Aug  6 2026T10:00:00Z","idf_version":"v5.5.2","elf_sha256":%q},` +
 		`"partition_table":[{"label":"nvs","type":1,"subtype":2,"address":36864,"size":16384},{"label":"ota_0","type":0,"subtype":16,"address":131072,"size":4128768}],"ota":{"label":"ota_0"},` +
 		`"display":{"monochrome":false,"width":320,"height":240},"board":{"type":%q,"name":%q,"manufacturer":"sim","ssid":"home","rssi":-52,"channel":6,"ip":"192.168.1.77","mac":%q}}`
-	return fmt.Appendf(nil, template, b.opt.Lang, b.opt.MAC, b.opt.UUID, b.firmware, b.opt.Name, b.opt.Name, b.opt.MAC)
+	return fmt.Appendf(nil, template, b.opt.Lang, b.opt.MAC, b.opt.UUID, b.firmware, b.build, b.opt.Name, b.opt.Name, b.opt.MAC)
 }
 
 // activate shows the code and asks until somebody typed it in, or until it is time
