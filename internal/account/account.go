@@ -72,6 +72,7 @@ type Service struct {
 	// waiting who is known.
 	strangers, trusted lane
 	compare            func(password, hash string) (bool, error)
+	guesses            *guesses
 }
 
 // New makes the service. A nil now means time.Now.
@@ -79,7 +80,7 @@ func New(db *store.DB, box *seal.Box, now func() time.Time) *Service {
 	if now == nil {
 		now = time.Now
 	}
-	return &Service{db: db, box: box, now: now, strangers: newLane(), trusted: newLane(), compare: argon2id.ComparePasswordAndHash}
+	return &Service{db: db, box: box, now: now, strangers: newLane(), trusted: newLane(), compare: argon2id.ComparePasswordAndHash, guesses: newGuesses()}
 }
 
 // AddPerson opens an account. The first one becomes admin whatever role is

@@ -94,15 +94,13 @@ func (s *Service) RedeemToken(ctx context.Context, w store.Wearer, agentID, toke
 
 // RedeemCode binds a wearer by the six digits, with few tries.
 func (s *Service) RedeemCode(ctx context.Context, w store.Wearer, agentID, code string) (store.Bot, error) {
-	now := s.now()
-	tries, err := s.db.Bindings.Try(ctx, w, now, now.Add(-codeWindow))
-	if err != nil {
-		return store.Bot{}, err
-	}
-	if tries > codeTries {
-		return store.Bot{}, ErrTooManyTries
-	}
-	return s.redeem(ctx, w, agentID, s.box.MAC(code))
+	var b store.Bot
+	wrong := []error{ErrInvitationUnknown, ErrInvitationUsed, ErrInvitationExpired}
+	err := s.guess(ctx, w, codeTries, wrong, func() (err error) {
+		b, err = s.redeem(ctx, w, agentID, s.box.MAC(code))
+		return err
+	})
+	return b, err
 }
 
 func (s *Service) redeem(ctx context.Context, w store.Wearer, agentID, hash string) (store.Bot, error) {

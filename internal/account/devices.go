@@ -27,8 +27,9 @@ const (
 	// shows it for half a minute at least before it calls again, and somebody has to
 	// find the place to type it in.
 	deviceCodeSpare = 3 * time.Minute
-	// deviceTries in codeWindow: enough to set up a box of boards. The chance to hit
-	// one of 10 devices that wait is then 1 in 5,000 a window.
+	// deviceTries is how many wrong codes a person may type in codeWindow. The chance to hit
+	// one of 10 devices that wait is then 1 in 5,000 a window. Right ones do not count: a box
+	// of boards has many.
 	deviceTries = 20
 	// deviceNames is how many names are tried for a device that is not given one.
 	deviceNames = 100
@@ -113,15 +114,13 @@ func (s *Service) deviceCodeHash(code string) string { return s.box.MAC("device 
 // [ErrTooManyTries], [ErrDeviceTaken], [ErrDeviceName] and [ErrNoBot] if the person
 // can do something about it, or says what is wrong with the name.
 func (s *Service) ApproveDevice(ctx context.Context, n NewDevice) (store.Device, error) {
-	now := s.now()
-	tries, err := s.db.Bindings.Try(ctx, store.Wearer{Publisher: n.Person, UserID: "device codes"}, now, now.Add(-codeWindow))
-	if err != nil {
-		return store.Device{}, err
-	}
-	if tries > deviceTries {
-		return store.Device{}, ErrTooManyTries
-	}
-	return s.approve(ctx, n, now)
+	var d store.Device
+	who := store.Wearer{Publisher: n.Person, UserID: "device codes"}
+	err := s.guess(ctx, who, deviceTries, []error{ErrCodeUnknown, ErrDeviceTaken}, func() (err error) {
+		d, err = s.approve(ctx, n, s.now())
+		return err
+	})
+	return d, err
 }
 
 // ApproveShown is [Service.ApproveDevice] for a code that [Service.DeviceSeen] has

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"time"
 )
@@ -177,6 +178,27 @@ func (t Bindings) Try(ctx context.Context, w Wearer, now, since time.Time) (n in
 			w.Publisher, w.UserID, millis(since)).Scan(&n)
 	})
 	return n, err
+}
+
+// Reserve is [Bindings.Try] for a try of which it is not known yet whether it is a guess;
+// [Bindings.Release] takes it back. It is committed before the others are counted, so that
+// of many at the same moment none is overlooked.
+func (t Bindings) Reserve(ctx context.Context, w Wearer, now, since time.Time) (ticket string, n int, err error) {
+	ticket = rand.Text()
+	_, err = t.db.exec(ctx, `INSERT INTO bind_tries (publisher, user_id, tried_at, ticket) VALUES ($1, $2, $3, $4)`,
+		w.Publisher, w.UserID, millis(now), ticket)
+	if err != nil {
+		return "", 0, err
+	}
+	err = t.db.w.QueryRowContext(ctx, `SELECT COUNT(*) FROM bind_tries WHERE publisher = $1 AND user_id = $2 AND tried_at > $3`,
+		w.Publisher, w.UserID, millis(since)).Scan(&n)
+	return ticket, n, translate(err)
+}
+
+// Release takes a reserved try back.
+func (t Bindings) Release(ctx context.Context, ticket string) error {
+	_, err := t.db.exec(ctx, `DELETE FROM bind_tries WHERE ticket = $1`, ticket)
+	return err
 }
 
 func orElse(err, otherwise error) error {
