@@ -199,7 +199,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	defer programs.Close()
 	servers, err := newServers(upstream.Options{
 		Plug: plugUpstream(hub, log), Logger: log, Registerer: registry, Dial: photos.Dial, Version: o.Version,
-		Installation: installation(base),
+		Installation: installation(base), Dangerous: base.dangerousTools,
 	}, messages)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -120,6 +121,15 @@ func installation(b *Base) string { return b.Box.MAC("installation")[:16] }
 
 // OutletOf is the id of the outlet that an upstream is plugged into.
 func OutletOf(u store.Upstream) string { return "upstream:" + strconv.FormatInt(u.Number, 10) }
+
+// dangerousTools remembers what a tool server calls destructive, by its outlet.
+func (b *Base) dangerousTools(ctx context.Context, outlet string, now []string) ([]string, error) {
+	number, err := strconv.ParseInt(strings.TrimPrefix(outlet, "upstream:"), 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("the outlet of an upstream: %w", err)
+	}
+	return b.Store.Upstreams.Dangerous(ctx, number, now, upstream.MaxDangerous)
+}
 
 // plugUpstream plugs a tool server in.
 func plugUpstream(hub *board.Board, log *slog.Logger) func(upstream.Spec, tool.Provider) upstream.Socket {

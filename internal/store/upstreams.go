@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -77,6 +78,33 @@ func (t Upstreams) ByOwner(ctx context.Context, owner string) ([]Upstream, error
 // hash.
 func (t Upstreams) ByTokenHash(ctx context.Context, hash string) (Upstream, error) {
 	return one(ctx, t.db, readUpstream, `SELECT `+upstreamColumns+` FROM upstreams WHERE token_hash = $1`, hash)
+}
+
+// Dangerous remembers tools that the server of an upstream calls destructive, and lists up
+// to most of those that it has ever called so.
+func (t Upstreams) Dangerous(ctx context.Context, number int64, now []string, most int) ([]string, error) {
+	const known = `SELECT tool FROM dangerous_tools WHERE upstream = $1 ORDER BY tool LIMIT $2`
+	name := func(s scanner) (n string, err error) { return n, s.Scan(&n) }
+	before, err := all(ctx, t.db, name, known, number, most)
+	if err != nil {
+		return nil, err
+	}
+	now = slices.DeleteFunc(slices.Clone(now), func(n string) bool { return slices.Contains(before, n) })
+	if len(now) == 0 || len(before) == most {
+		return before, nil
+	}
+	err = t.db.tx(ctx, func(tx *sql.Tx) error {
+		for _, n := range now {
+			if _, err := tx.ExecContext(ctx, `INSERT INTO dangerous_tools (upstream, tool) VALUES ($1, $2) ON CONFLICT DO NOTHING`, number, n); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all(ctx, t.db, name, known, number, most)
 }
 
 // ToolRule is what an owner decided about a tool, or about all that a pattern

@@ -16,6 +16,7 @@
 package upstream
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"time"
@@ -72,6 +73,10 @@ type Options struct {
 	// Arrived is told when a server that connects to us has done so and its tools
 	// are offered. It may be null.
 	Arrived func(spec Spec)
+	// Dangerous remembers tools, by their names at the server of an upstream (a spec's id),
+	// that the server calls destructive now, and returns up to [MaxDangerous] of all that
+	// it has ever called so. If it is nil, they are known as long as the upstream lives.
+	Dangerous func(ctx context.Context, upstream string, now []string) ([]string, error)
 	// Logger must not be nil.
 	Logger *slog.Logger
 	// Registerer takes the metrics; it may be nil.

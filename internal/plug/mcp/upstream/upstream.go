@@ -75,8 +75,12 @@ type upstream struct {
 	// Of the goroutine of run alone:
 	socket  Socket // null while a server that connects to us is not plugged in
 	offered []tool.Tool
-	knack   knack
-	news    string // of what is wrong, that was logged last
+	// dangerous are the tools that the server has ever called destructive, and recalled
+	// says that those of earlier lives are among them.
+	dangerous []string
+	recalled  bool
+	knack     knack
+	news      string // of what is wrong, that was logged last
 	// farewell is the end of the session before; also of the goroutine that
 	// connects, while run waits for that.
 	farewell sync.WaitGroup
@@ -252,6 +256,7 @@ func (u *upstream) begin(t tried) {
 	s := t.session
 	u.timeouts.Store(0)
 	u.news = ""
+	u.wary(u.ctx, t.catalog)
 	u.publish(t.catalog, s)
 	u.log.Info("upstream: connected", "protocol", s.version, "transport", u.knack.transport, "tools", len(t.catalog.tools),
 		"hidden", t.catalog.hidden, "skipped", t.catalog.skipped, "cut", t.catalog.cut)
@@ -350,6 +355,7 @@ func (u *upstream) refresh(s *session) {
 		}
 		return
 	}
+	u.wary(ctx, c)
 	u.offer(c)
 }
 
