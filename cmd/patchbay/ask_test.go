@@ -36,7 +36,7 @@ func TestAskWithoutAServer(t *testing.T) {
 	if err := os.WriteFile(photo, inventedPhoto(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := d.ok("ask", "1", "look: ", "--image", photo); !strings.Contains(got, "look: I see a picture (image/png, ") {
+	if got := d.ok("ask", "1", "look:", "--image", photo); !strings.Contains(got, "look: I see a picture (image/png, ") {
 		t.Errorf("answered %q", got)
 	}
 }

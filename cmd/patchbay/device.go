@@ -107,7 +107,7 @@ func deviceRows(ctx context.Context, b *app.Base, list []store.Device) ([]device
 	}
 	rows := make([]deviceRow, len(list))
 	for i, d := range list {
-		rows[i] = deviceRow{Device: api.Device{Device: d, OwnerName: people[d.Owner], BotName: botNames[d.Bot], Waiting: api.ShowsCode(d)}}
+		rows[i] = deviceRow{Device: api.Device{Device: d, OwnerName: people[d.Owner], BotName: botNames[d.Bot], Uses: app.BoardTransport(b.Config, d.Transport), Waiting: api.ShowsCode(d)}}
 	}
 	return rows, nil
 }
@@ -130,7 +130,7 @@ func (sh *shell) deviceState(r deviceRow) string {
 
 // act calls one of the tools that every device has, and prints what came of it.
 func (f *deviceFlags) act(ctx context.Context, sh *shell, name string, args map[string]any) error {
-	r, err := reachTools(ctx, sh, f.dataFlags, f.serverFlags)
+	r, err := reachDevices(ctx, sh, f.dataFlags, f.serverFlags)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func (c *deviceCallCmd) Run(ctx context.Context, sh *shell) error {
 	if err != nil {
 		return err
 	}
-	r, err := reachTools(ctx, sh, c.dataFlags, c.serverFlags)
+	r, err := reachDevices(ctx, sh, c.dataFlags, c.serverFlags)
 	if err != nil {
 		return err
 	}

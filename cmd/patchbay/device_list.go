@@ -121,20 +121,12 @@ func (sh *shell) deviceTable(rows []deviceRow) error {
 				note = sayShowsCode.In(sh.lang)
 			}
 			cells = append(cells, []string{
-				strconv.FormatInt(r.Number, 10), r.Name, r.OwnerName, r.BotName, transportName(r.Transport), sh.deviceState(r),
+				strconv.FormatInt(r.Number, 10), r.Name, r.OwnerName, r.BotName, r.Uses, sh.deviceState(r),
 				plain(r.Version), sh.when(r.Seen), note,
 			})
 		}
 		sh.table([]talk.Say{sayID, sayName, sayOwner, sayBot, sayTransport, sayState, sayFirmware, sayHeard, {}}, cells)
 	})
-}
-
-// transportName is a transport as owners write it.
-func transportName(transport string) string {
-	if transport == "" {
-		return api.DefaultTransport
-	}
-	return transport
 }
 
 // showWaiting lists the devices that show a code, of a server if there is one.

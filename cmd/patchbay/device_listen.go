@@ -37,7 +37,7 @@ func (c *deviceListenCmd) Run(ctx context.Context, sh *shell) (err error) {
 			return usage(talk.Say{Zh: "声音不能写到终端；请用 --out 文件，或用管道：patchbay device listen %s | ffplay -nodisp -", En: "sound is nothing for a terminal; give --out FILE, or a pipe: patchbay device listen %s | ffplay -nodisp -"}, quoteWord(c.Device))
 		}
 	}
-	r, err := reachTools(ctx, sh, c.dataFlags, c.serverFlags)
+	r, err := reachDevices(ctx, sh, c.dataFlags, c.serverFlags)
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func (c *deviceRecordCmd) Run(ctx context.Context, sh *shell) error {
 	if err := checkWait(c.Wait); err != nil {
 		return err
 	}
-	r, err := reachTools(ctx, sh, c.dataFlags, c.serverFlags)
+	r, err := reachDevices(ctx, sh, c.dataFlags, c.serverFlags)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -43,7 +44,7 @@ func (c *deviceSetCmd) Run(ctx context.Context, sh *shell) error {
 	if err != nil {
 		return usageError{err}
 	}
-	chosen := transportName(transport)
+	chosen := cmp.Or(transport, api.DefaultTransport)
 	return c.change(ctx, sh, api.DeviceChange{Transport: &chosen},
 		func(b *app.Base, d store.Device) error { return b.Store.Devices.SetTransport(ctx, d.Number, transport) },
 		func(r deviceRow) { sh.say(sayDeviceSet, r.Number, r.Name, chosen) })

@@ -134,7 +134,7 @@ func (sh *shell) showDevice(v deviceView) {
 		value string
 	}{
 		{sayItsOwner, v.OwnerName}, {sayItsBot, v.BotName}, {sayItsHardware, v.Hardware}, {sayItsArticle, v.Article}, {sayItsFamily, v.Family},
-		{sayItsFirmware, v.Version}, {sayItsLanguage, v.Language}, {sayItsWay, transportName(v.Transport)}, {sayItsAddress, v.Address},
+		{sayItsFirmware, v.Version}, {sayItsLanguage, v.Language}, {sayItsWay, v.Uses}, {sayItsAddress, v.Address},
 		{sayItsApproval, sh.when(v.Approved)}, {sayItsLast, sh.when(v.Seen)},
 	} {
 		if line.value != "" {

@@ -99,6 +99,19 @@ func TestDeviceCommands(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, shown)
 		}
 	}
+	// One whose owner chose nothing connects as the server says, and not by "default".
+	if rows[1].Transport != "" || rows[1].Uses != "websocket" {
+		t.Errorf("without a choice it is %+v", rows[1])
+	}
+	if got := d.ok("device", "list") + d.ok("device", "show", "bath"); strings.Count(got, "websocket") != 2 || strings.Contains(got, "default") {
+		t.Errorf("without a choice the list is\n%s", got)
+	}
+	// Without a server, nothing is said about whether the device sleeps.
+	for _, args := range [][]string{{"play", "kitchen", "http://127.0.0.1:1/bell.ogg"}, {"stop", "kitchen"}, {"call", "kitchen", "status"}} {
+		if o := d.do("", append([]string{"device"}, args...)...); o.code != exitFailed || !strings.Contains(o.stderr, "only while a server runs") || !strings.Contains(o.stderr, "patchbay serve") || strings.Contains(o.stderr, "asleep") {
+			t.Errorf("%v says %+v", args, o)
+		}
+	}
 	row = deviceRow{}
 	if d.json(&row, "device", "bind", "kitchen", "none"); row.Bot != 0 {
 		t.Errorf("unbound is %+v", row)

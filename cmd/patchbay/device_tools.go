@@ -30,7 +30,7 @@ var (
 
 // Run lists the device's tools.
 func (c *deviceToolsCmd) Run(ctx context.Context, sh *shell) error {
-	r, err := reachTools(ctx, sh, c.dataFlags, c.serverFlags)
+	r, err := reachDevices(ctx, sh, c.dataFlags, c.serverFlags)
 	if err != nil {
 		return err
 	}

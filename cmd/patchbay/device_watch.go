@@ -31,7 +31,7 @@ var sayWatches = talk.Say{Zh: "正在等待设备的消息，按 Ctrl-C 结束�
 
 // Run prints notices until ctx ends, which is no failure.
 func (c *deviceWatchCmd) Run(ctx context.Context, sh *shell) error {
-	r, err := reachTools(ctx, sh, c.dataFlags, c.serverFlags)
+	r, err := reachDevices(ctx, sh, c.dataFlags, c.serverFlags)
 	if err != nil {
 		return err
 	}

@@ -156,12 +156,16 @@ func (d *doctor) boardPlace(ctx context.Context, b *app.Base, awake bool) {
 		d.boardHome(ctx, strings.TrimRight(c.PublicURL, "/")+xiaozhi.HomePath)
 		return
 	}
-	host, port, err := net.SplitHostPort(c.Listen)
+	listen := c.Listen
+	if at, err := app.FindRunning(c.Data); err == nil && at.Listen != "" {
+		listen = at.Listen // it was started with other settings, perhaps
+	}
+	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
 		return // the check of the server tells
 	}
-	if !awake && loopback(c.Listen) {
-		d.warn(sayCheckHome, sayHomeHere.In(d.sh.lang, c.Listen), adviceHomeHere, d.again)
+	if !awake && loopback(listen) {
+		d.warn(sayCheckHome, sayHomeHere.In(d.sh.lang, listen), adviceHomeHere, d.again)
 		return
 	}
 	if a, err := netip.ParseAddr(host); host == "" || err == nil && a.IsUnspecified() {

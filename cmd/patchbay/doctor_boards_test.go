@@ -138,6 +138,13 @@ func TestDoctorOnBoardSettings(t *testing.T) {
 			t.Errorf("with %q %s is\n%s\nwant %q", c.env, c.check, got, c.want)
 		}
 	}
+	// A server that runs is looked at where it listens, whatever the settings say now.
+	running := *desk
+	s := running.serve()
+	running.env = append(running.env[:len(running.env):len(running.env)], "PATCHBAY_LISTEN=:3000")
+	if got, want := running.found("address for boards"), "listens on "+strings.TrimPrefix(s.URL, "http://")+" only"; !strings.Contains(got, want) {
+		t.Errorf("the address of a server that runs elsewhere is\n%s\nwant %q", got, want)
+	}
 	d := *desk
 	d.env = append(desk.env[:len(desk.env):len(desk.env)], "PATCHBAY_XIAOZHI_FIRMWARE="+folder)
 	if got := d.found("firmware for boards"); strings.Contains(got, ".hidden") || strings.Count(got, "warn") != 4 {

@@ -37,6 +37,15 @@ func reachTools(ctx context.Context, sh *shell, d dataFlags, f serverFlags) (*re
 	return r, err
 }
 
+// reachDevices is reach for what is done with a device, which only a server can reach.
+func reachDevices(ctx context.Context, sh *shell, d dataFlags, f serverFlags) (*remote, error) {
+	r, err := reach(ctx, sh, d, f)
+	if r == nil && err == nil {
+		err = talk.Say{Zh: "服务运行时才能联系设备；启动服务：patchbay serve%s", En: "devices can be reached only while a server runs; start one with: patchbay serve%s"}.Wrong(d.again())
+	}
+	return r, err
+}
+
 // tools lists the tools that the key may see: somebody's, or those of a name with
 // their schemas, if they are given.
 func (r *remote) tools(ctx context.Context, user, name string) ([]api.Tool, error) {

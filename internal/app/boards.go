@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -357,4 +358,9 @@ func fetchSound(dial func(context.Context, string, string) (net.Conn, error)) fu
 		}
 		return client.Do(r)
 	}
+}
+
+// BoardTransport is how a board is told to connect whose owner chose a transport, or none.
+func BoardTransport(c *config.Config, chosen string) string {
+	return cmp.Or(chosen, c.XiaoZhi.Transport, store.TransportSocket)
 }

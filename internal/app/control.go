@@ -21,6 +21,8 @@ type Running struct {
 	URL string `json:"url"`
 	Key string `json:"key"` // good for as long as the process runs, from this machine
 	PID int    `json:"pid"`
+	// Listen is the address that it listens on.
+	Listen string `json:"listen"`
 }
 
 // announce writes the control file, and returns the address of the server as
@@ -36,7 +38,7 @@ func announce(c *config.Config, l net.Listener, key string) (string, error) {
 		host = "127.0.0.1"
 	}
 	url := fmt.Sprintf("%s://%s", scheme, net.JoinHostPort(host, fmt.Sprint(addr.Port)))
-	text, err := json.Marshal(Running{URL: url, Key: key, PID: os.Getpid()})
+	text, err := json.Marshal(Running{URL: url, Key: key, PID: os.Getpid(), Listen: l.Addr().String()})
 	if err != nil {
 		return "", err
 	}

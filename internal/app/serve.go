@@ -228,6 +228,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		Due:        dueOf(points),
 		Nodes:      nodesOf(base, nodes),
 		Keeping:    keeping(c),
+		Transport:  func(chosen string) string { return BoardTransport(c, chosen) },
 		NodePolicy: control.NodePolicy{Allow: c.Nodes.Allow, Deny: c.Nodes.Deny, Dangerous: gateway.Dangerous},
 	})
 	door, err := api.New(api.Options{Control: people, Guard: guard, Logger: log, Address: addresses.Of, Elsewhere: learnOperations()})

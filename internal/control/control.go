@@ -53,6 +53,8 @@ type Options struct {
 	Nodes func(context.Context, NodeAct) (json.RawMessage, error)
 	// NodePolicy is what the settings say about commands of nodes.
 	NodePolicy NodePolicy
+	// Transport is how a device connects, given what its owner chose; empty: nothing.
+	Transport func(chosen string) string
 	// Keeping is what is recorded.
 	Keeping Keeping
 }

@@ -21,6 +21,9 @@ type Device struct {
 	// Online says that it is connected, here or at another instance. One that is not
 	// is asleep.
 	Online bool `json:"online"`
+	// Uses is the transport that it connects by: what its owner chose, or what the server
+	// chooses otherwise.
+	Uses string `json:"uses,omitempty"`
 	// Waiting says that it shows a code. One that has an owner was erased, or
 	// something else pretends to be it.
 	Waiting bool `json:"waiting,omitempty"`
@@ -193,9 +196,17 @@ func (s *Service) deviceRows(ctx context.Context, c Caller, list []store.Device)
 	}
 	out := make([]Device, len(list))
 	for i, d := range list {
-		out[i] = Device{Device: d, OwnerName: people[d.Owner], BotName: bots[d.Bot], Online: s.Awake(d.Number), Waiting: ShowsCode(d)}
+		out[i] = Device{Device: d, OwnerName: people[d.Owner], BotName: bots[d.Bot], Uses: s.transport(d), Online: s.Awake(d.Number), Waiting: ShowsCode(d)}
 	}
 	return out, nil
+}
+
+// transport is how a device connects; empty if nobody knows.
+func (s *Service) transport(d store.Device) string {
+	if s.Transport == nil {
+		return d.Transport
+	}
+	return s.Transport(d.Transport)
 }
 
 // WaitingDevices counts the devices that show a code, and lists them for admins.

@@ -72,6 +72,9 @@ func (b *Bot) Answer(ctx context.Context, turn *talk.Turn, emit talk.Emit) error
 	}
 	text := turn.Text()
 	for _, im := range turn.Images() {
+		if text != "" && !strings.HasSuffix(text, " ") {
+			text += " "
+		}
 		text += sayPicture.In(turn.Lang, im.MIME, len(im.Data))
 	}
 	return b.spell(ctx, text, emit)

@@ -97,7 +97,7 @@ func TestPictures(t *testing.T) {
 		"address in text":        {inText(files.URL + "/image.jpg"), seen},
 		"address in image_url":   {turn("1", "", "1", "", files.URL+"/image.jpg"), seen},
 		"data address":           {turn("1", "", "2", "", dataURI(picture)), seen},
-		"words and picture":      {`{"message_id":"3","agent_id":1,"message":[{"text":"看"},{"type":"image","image_url":"` + files.URL + `/image.jpg"}]}`, "看" + seen},
+		"words and picture":      {`{"message_id":"3","agent_id":1,"message":[{"text":"看"},{"type":"image","image_url":"` + files.URL + `/image.jpg"}]}`, "看 " + seen},
 		"not a picture":          {inText(files.URL + "/page"), "这张图片无法识别，请再拍一次。"},
 		"too large":              {inText(files.URL + "/huge"), "图片太大了，请再拍一次。"},
 		"too slow":               {inText(files.URL + "/slow"), "图片没能收到，请再拍一次。"},

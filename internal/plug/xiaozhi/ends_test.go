@@ -3,8 +3,10 @@ package xiaozhi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -365,5 +367,27 @@ func TestRecordingEnds(t *testing.T) {
 	<-rec.done
 	if err := <-listening; err != nil {
 		t.Error(err)
+	}
+}
+
+// What owners are told about a board has no errors of the network in it, says nothing
+// twice, and says "asleep" of no board that is connected.
+func TestWordsForOwners(t *testing.T) {
+	b := alone(t, nil)
+	l, c := talking(t, b, &mute{})
+	c.end(errors.Join(errBoardGone, errors.New("failed to get reader: failed to read frame header: EOF")), false)
+	if b.last == nil || b.last.Ended != "the board is gone" {
+		t.Errorf("its last conversation is %+v", b.last)
+	}
+	_, err := b.keep(t.Context(), &tool.Call{Tool: ToolPlay}, args{Sound: make([]byte, maxLater)})
+	if e := tool.AsError(err); e == nil || strings.Contains(e.Told, "asleep") || !strings.Contains(e.Told, "is connected") {
+		t.Errorf("a long sound for a board that is connected: %v", err)
+	}
+	b.detach(l, errBoardGone)
+	if _, err = b.keep(t.Context(), &tool.Call{Tool: ToolPlay}, args{Sound: make([]byte, maxLater)}); !strings.Contains(tool.AsError(err).Told, "asleep") {
+		t.Errorf("a long sound for a board that sleeps: %v", err)
+	}
+	if _, err = l.remote.Refresh(t.Context()); err == nil || strings.Count(err.Error(), "gone") != 1 {
+		t.Errorf("a question after the end: %v", err)
 	}
 }

@@ -271,10 +271,21 @@ func (b *Board) begins(l *line, c *Conversation) bool {
 	return true
 }
 
+// endOf is why a conversation ended, for the board's owner. The error of the network, if
+// there is one, is in the log.
+func endOf(why error) string {
+	for _, known := range []error{errSaid, errSilence, errReplaced, errNewer, errElsewhere, errRevoked, errDrained, errBoardGone} {
+		if errors.Is(why, known) {
+			return known.Error()
+		}
+	}
+	return why.Error()
+}
+
 // ended is the end of a conversation, said by itself.
 func (b *Board) ended(c *Conversation, why error) {
 	sums := c.counts()
-	sums.Ended = why.Error()
+	sums.Ended = endOf(why)
 	b.mu.Lock()
 	if b.talk == c {
 		b.talk = nil

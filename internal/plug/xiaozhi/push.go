@@ -51,7 +51,7 @@ func (b *Board) push(ctx context.Context, call *tool.Call, a args) (*tool.Result
 	case errors.Is(err, errNoConversation) && a.Later:
 		return b.keep(ctx, call, a)
 	case errors.Is(err, errNoConversation) && b.connection() != nil:
-		return nil, tool.Fail(tool.Offline, "The board is connected, and nobody talks with it: it plays sounds only in a conversation, or with firmware 2.5 and later. Set later, to have it played when somebody wakes it.", nil)
+		return nil, tool.Fail(tool.Offline, b.notNow()+": it plays sounds only in a conversation, or with firmware 2.5 and later. Set later, to have it played when somebody wakes it.", nil)
 	case errors.Is(err, errNoConversation):
 		return nil, b.asleep("Or set later, to have this delivered when it wakes.")
 	}
@@ -65,7 +65,7 @@ func (b *Board) keep(ctx context.Context, call *tool.Call, a args) (*tool.Result
 		return nil, err
 	}
 	if len(body) > maxLater {
-		return nil, tool.Fail(tool.TooLarge, fmt.Sprintf("The board is asleep, and a sound of more than %d KiB cannot wait for it. Put it at an address, and give url.", maxLater*3/4>>10), nil)
+		return nil, tool.Fail(tool.TooLarge, fmt.Sprintf("%s, and a sound of more than %d KiB cannot wait until then. Put it at an address, and give url.", b.notNow(), maxLater*3/4>>10), nil)
 	}
 	now := time.Now()
 	id, err := uuid.NewV7()
@@ -87,12 +87,20 @@ func (b *Board) keep(ctx context.Context, call *tool.Call, a args) (*tool.Result
 		b.house.spawn(b.deliver)
 	}
 	res := tool.JSON(map[string]any{"delivered": false, "waits": true, "expires_at": until.UTC().Truncate(time.Second)})
-	words := "The board is asleep; this will be delivered when it wakes."
+	words := b.notNow() + "; this will be delivered when it wakes."
 	if b.connection() != nil {
-		words = "Nobody talks with the board; this will be played when somebody wakes it."
+		words = b.notNow() + "; this will be played when somebody wakes it."
 	}
 	res.Content = tool.Text(words).Content
 	return res, nil
+}
+
+// notNow is why something has to wait.
+func (b *Board) notNow() string {
+	if b.connection() != nil {
+		return "The board is connected, and nobody talks with it"
+	}
+	return "The board is asleep"
 }
 
 // deliver gives the board what waited for it, as far as it can be given now. One

@@ -52,7 +52,7 @@ var (
 	// ErrSilent says that the board did not answer in time.
 	ErrSilent = errors.New("the board does not answer")
 	// ErrClosed says that the client was closed, since the board is gone.
-	ErrClosed = errors.New("the board is gone")
+	ErrClosed = errors.New("the connection has ended")
 )
 
 // Options describe a client. Only Send is required.
