@@ -42,7 +42,7 @@ func serve(args []string) error {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	settings, _, err := config.Load(config.Sources{Flags: map[string]string{
-		"data": args[0], "listen": "127.0.0.1:0", "log.level": "warn", "fetch.allow_nets": "127.0.0.0/8", "limits.call_rate": "0",
+		"data": args[0], "listen": "127.0.0.1:0", "log.level": "warn", "fetch.allow_nets": "127.0.0.0/8", "limits.call_rate": "0", "limits.streams": "0", "limits.streams_of_key": "0",
 		"xiaozhi.mqtt": "127.0.0.1:0", "xiaozhi.audio": "127.0.0.1:0", "xiaozhi.transport": args[1],
 	}})
 	if err != nil {

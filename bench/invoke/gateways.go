@@ -121,7 +121,7 @@ func serve(what string, args []string) error {
 // settingsOf are those of Patchbay in a folder.
 func settingsOf(folder string) map[string]string {
 	return map[string]string{
-		"data": folder, "listen": "127.0.0.1:0", "log.level": "warn", "limits.call_rate": "0", "nodes.allow": strings.Join(commands, ","),
+		"data": folder, "listen": "127.0.0.1:0", "log.level": "warn", "limits.call_rate": "0", "limits.streams": "0", "limits.streams_of_key": "0", "nodes.allow": strings.Join(commands, ","),
 	}
 }
 

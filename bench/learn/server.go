@@ -53,7 +53,7 @@ func start(ctx context.Context, database, folder string, points int) (*server, e
 		remove = func() { os.RemoveAll(folder) }
 	}
 	c, _, err := config.Load(config.Sources{Env: []string{"HOME=" + folder}, Flags: map[string]string{
-		"data": folder, "listen": "127.0.0.1:0", "database.url": database, "log.level": "error", "limits.call_rate": "0", "learn.time_zone": "Asia/Shanghai",
+		"data": folder, "listen": "127.0.0.1:0", "database.url": database, "log.level": "error", "limits.call_rate": "0", "limits.streams": "0", "limits.streams_of_key": "0", "learn.time_zone": "Asia/Shanghai",
 	}})
 	if err != nil {
 		return nil, err

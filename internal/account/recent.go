@@ -89,3 +89,10 @@ func (r *Recent) remember(hash string, k recent) {
 		r.good[hash] = k
 	}
 }
+
+// Forget drops what was good a moment ago: the rights of somebody have changed.
+func (r *Recent) Forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.good)
+}

@@ -25,6 +25,7 @@ import (
 type Options struct {
 	Control *control.Service
 	Guard   *account.Guard
+	Streams *account.Streams // counts requests, and ends those of keys that do not hold; may be nil
 	Logger  *slog.Logger
 	Address func(*http.Request) netip.Addr
 	// Elsewhere is what others do below /api/v1, to be described with the rest.
@@ -74,18 +75,28 @@ func scopes(own string) []string {
 	return []string{own, account.ScopeOperator, account.ScopeAdmin}
 }
 
-// caller finds out who calls, with a key of one of some scopes.
-func (s *Server) caller(r *http.Request, scopes []string) (control.Caller, error) {
+// lasts counts in a request, which ends when its key does not hold any more. The key of
+// this process has no end.
+func (s *Server) lasts(ctx context.Context, who account.Principal) (in context.Context, leave func(), err error) {
+	if who.Key.ID == "" {
+		return ctx, func() {}, nil
+	}
+	return s.Streams.Key(ctx, who)
+}
+
+// caller finds out who calls, with a key of one of some scopes. Who is nobody for the key
+// of this process.
+func (s *Server) caller(r *http.Request, scopes []string) (c control.Caller, who account.Principal, err error) {
 	secret, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if subtle.ConstantTimeCompare([]byte(secret), []byte(s.key)) == 1 {
 		if !s.Address(r).IsLoopback() || observe.Forwarded(r) {
-			return control.Caller{}, errForeign
+			return control.Caller{}, who, errForeign
 		}
-		return control.Caller{Admin: true, Rules: control.PeoplesRules, Program: "api", Agent: r.UserAgent(), Lang: lang(r)}, nil
+		return control.Caller{Admin: true, Rules: control.PeoplesRules, Program: "api", Agent: r.UserAgent(), Lang: lang(r)}, who, nil
 	}
 	p, err := s.Accounts.Authenticate(r.Context(), secret, scopes...)
 	if err != nil {
-		return control.Caller{}, err
+		return control.Caller{}, who, err
 	}
 	rules := forPeople(p.Key.Rules)
 	bound := rules
@@ -96,7 +107,7 @@ func (s *Server) caller(r *http.Request, scopes []string) (control.Caller, error
 		Person: p.Person.ID, Key: p.Key.ID, Only: p.Key.Bot, Ends: p.Key.Expires, Rules: rules, Bound: bound,
 		Admin:   p.Person.Role == account.RoleAdmin && slices.Contains(p.Key.Scopes, account.ScopeAdmin),
 		Program: "api", Agent: r.UserAgent(), Lang: lang(r),
-	}, nil
+	}, p, nil
 }
 
 // forPeople are a key's rules here.
@@ -111,7 +122,7 @@ func forPeople(rules string) string {
 
 // Allows says whether a request shows a good key.
 func (s *Server) Allows(r *http.Request) bool {
-	_, err := s.caller(r, scopes(""))
+	_, _, err := s.caller(r, scopes(""))
 	return err == nil
 }
 
@@ -120,10 +131,17 @@ func (s *Server) guarded(scope string, next func(http.ResponseWriter, *http.Requ
 	open := scopes(scope)
 	wanted := "a key with scope " + strings.Join(open[:len(open)-1], ", ") + " or " + open[len(open)-1] + " is needed"
 	return func(w http.ResponseWriter, r *http.Request) {
-		c, err := s.caller(r, open)
+		c, who, err := s.caller(r, open)
 		switch {
 		case err == nil:
-			next(w, r, c)
+			ctx, leave, err := s.lasts(r.Context(), who)
+			defer leave()
+			if err != nil {
+				w.Header().Set("Retry-After", "60")
+				fail(w, http.StatusTooManyRequests, "this key, or its person, has too many requests open; wait for some to end")
+				return
+			}
+			next(w, r.WithContext(ctx), c)
 		case errors.Is(err, errForeign) || account.Refused(err):
 			tooMany := s.Guard.Refuse(s.Address(r))
 			s.Logger.WarnContext(r.Context(), "a key was refused", "door", "api", "cause", err, "address", s.Address(r))

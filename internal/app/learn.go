@@ -280,8 +280,7 @@ func (f *learnFiles) take(w http.ResponseWriter, r *http.Request) {
 	}
 	began := time.Now()
 	limits := http.NewResponseController(w)
-	limits.SetReadDeadline(time.Now().Add(transferTime))  //nolint:errcheck // then the server's own hold
-	limits.SetWriteDeadline(time.Now().Add(transferTime)) //nolint:errcheck // the same
+	limits.SetWriteDeadline(time.Now().Add(transferTime)) //nolint:errcheck // then the server's own holds
 	file, err := os.CreateTemp("", "patchbay-import-*")
 	if err != nil {
 		f.failed(w, r, err)

@@ -141,7 +141,12 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	}
 	base.dial = photos.Dial
 
+	streams, err := newStreams(base, c, messages, log, registry)
+	if err != nil {
+		return err
+	}
 	glasses := rokid.New(rokid.Options{
+		Streams:  streams,
 		Accounts: base.Accounts, Board: hub, Guard: guard, Photos: photos, BindingPhotos: bindingPhotos,
 		Logger: log, Registerer: registry, PublicURL: c.PublicURL, Lang: talk.Lang(c.Lang),
 		HTTPErrors: c.Lingzhu.ErrorStyle == "http", QuietStart: c.Lingzhu.QuietStart, Heartbeat: c.Turn.Heartbeat,
@@ -190,8 +195,11 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	defer shutdownNow(nodes)
 	joined := newShims(around)
 	defer joined.Close()
+	recent := account.NewRecent(base.Accounts)
+	streams.OnChange(recent.Forget)
+	streams.OnChange(nodes.KeysChanged)
 	programs := mcp.New(mcp.Options{
-		Board: hub, Accounts: account.NewRecent(base.Accounts), Guard: guard, Box: base.Box, Logger: log, Registerer: registry,
+		Board: hub, Accounts: recent, Streams: streams, Guard: guard, Box: base.Box, Logger: log, Registerer: registry,
 		Address: addresses.Of, Version: o.Version, PublicURL: c.PublicURL, Hosts: c.MCP.Hosts, Origins: c.MCP.Origins,
 		Sessions: c.MCP.Sessions, PerKey: c.MCP.SessionsOfKey, Idle: c.MCP.Idle, OpenBots: openBots(base), Relay: relayOn(messages),
 		LearnTools: learn.ToolNames(),
@@ -231,14 +239,14 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		Transport:  func(chosen string) string { return BoardTransport(c, chosen) },
 		NodePolicy: control.NodePolicy{Allow: c.Nodes.Allow, Deny: c.Nodes.Deny, Dangerous: gateway.Dangerous},
 	})
-	door, err := api.New(api.Options{Control: people, Guard: guard, Logger: log, Address: addresses.Of, Elsewhere: learnOperations()})
+	door, err := api.New(api.Options{Control: people, Streams: streams, Guard: guard, Logger: log, Address: addresses.Of, Elsewhere: learnOperations()})
 	if err != nil {
 		return err
 	}
 
 	pages := console.New(console.Options{
 		Registerer: registry,
-		Accounts:   base.Accounts, Control: people, Address: addresses.Of, Lang: talk.Lang(c.Lang), Version: o.Version, Logger: log,
+		Accounts:   base.Accounts, Streams: streams, Control: people, Address: addresses.Of, Lang: talk.Lang(c.Lang), Version: o.Version, Logger: log,
 		Learn: points, LearnFile: int64(c.Learn.ImportSize),
 	})
 
@@ -250,7 +258,8 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	})
 	server := &http.Server{
 		Handler:           observe.Requests(log, registry, orGateway(mux, nodes)),
-		ReadHeaderTimeout: 10 * time.Second,
+		ReadHeaderTimeout: observe.BodyGrace,
+		ReadTimeout:       observe.BodyGrace, // until the handler has begun, see observe.Requests
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // other people's broken TLS and half requests
@@ -265,7 +274,10 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	}
 
 	running, stop := errgroup.WithContext(ctx)
-	running.Go(func() error { return serveHTTP(server, listener, c) })
+	running.Go(func() error { return serveHTTP(server, newCrowd(listener, c.Limits.Connections, proxies, registry), c) })
+	running.Go(func() error {
+		return streams.Run(stop, func(err error) { log.Warn("whether rights have changed could not be found out", "error", err) })
+	})
 	running.Go(func() error { return serveMetrics(stop, c, registry) })
 	running.Go(func() error { return purge(stop, base, points.EmptyTrash, log) })
 	running.Go(func() error { return remind.Run(stop, remindersOf(base, points, glasses, photos.Dial, log)) })

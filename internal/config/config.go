@@ -86,6 +86,9 @@ type Limits struct {
 	AuthFailures int  `key:"auth_failures" default:"10" min:"1" max:"100000" doc:"Wrong keys or passwords per minute and address before further attempts are refused."`
 	Body         Size `key:"body" default:"1MiB" min:"1KiB" max:"64MiB" doc:"Largest request body without pictures."`
 	BodyImages   Size `key:"body_images" default:"8MiB" min:"1KiB" max:"256MiB" doc:"Largest request body that may carry pictures."`
+	Connections  int  `key:"connections" default:"1000" min:"0" max:"1000000" doc:"Most connections of one address at a time, but for this machine and the proxies; an IPv6 /64 counts as one address. 0 means any number."`
+	Streams      int  `key:"streams" default:"500" min:"0" max:"1000000" doc:"Most streams and open requests of one person's keys at a time, counted on each instance. 0 means any number."`
+	StreamsOfKey int  `key:"streams_of_key" default:"200" min:"0" max:"1000000" doc:"Most streams and open requests of one key at a time, counted on each instance. 0 means any number."`
 	Turns        int  `key:"turns" default:"2000" min:"1" max:"1000000" doc:"Most turns that this instance answers at once, over all bots."`
 	Calls        int  `key:"calls" default:"2000" min:"1" max:"1000000" doc:"Most calls of tools that this instance carries out at once."`
 	CallRate     int  `key:"call_rate" default:"3000" min:"0" max:"10000000" doc:"Most calls of tools per minute with one key that has no rate of its own, counted on each instance; 0 means any number."`

@@ -46,6 +46,8 @@ type Options struct {
 	Lang     talk.Lang // of whoever has not said which
 	Version  string
 	Logger   *slog.Logger // nil discards
+	// Streams ends the pages of browsers that are signed out; may be nil.
+	Streams *account.Streams
 	// Registerer takes the metrics; nil: there are none.
 	Registerer prometheus.Registerer
 	// Learn keeps what people want to remember; nil: there are no pages about it.
@@ -71,6 +73,7 @@ func New(o Options) *Server {
 	s := &Server{Options: o}
 	s.house = &page.House{
 		Accounts: o.Accounts, Control: o.Control, Address: o.Address, Lang: o.Lang, Version: o.Version, Logger: o.Logger,
+		Streams: o.Streams,
 	}
 	s.signIns = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_signins_total", Help: "Passwords and setup codes that browsers showed."}, []string{"outcome"})
 	if o.Registerer != nil {

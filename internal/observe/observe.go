@@ -72,7 +72,7 @@ func Requests(log *slog.Logger, reg prometheus.Registerer, next http.Handler) ht
 		id := uuid.Must(uuid.NewV7()).String()
 		w.Header()["X-Request-Id"] = []string{id}
 		r = r.WithContext(context.WithValue(r.Context(), requestIDKey{}, id))
-		rec := &recorder{ResponseWriter: w}
+		rec := &recorder{ResponseWriter: w, body: inTime(w, r)}
 		defer func() {
 			if p := recover(); p != nil {
 				if p == http.ErrAbortHandler {
@@ -106,7 +106,11 @@ func route(r *http.Request) string {
 type recorder struct {
 	http.ResponseWriter
 	status int
+	body   *body
 }
+
+// SetReadDeadline is what a handler sets by [http.ResponseController].
+func (r *recorder) SetReadDeadline(at time.Time) error { return r.body.handlers(at) }
 
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 

@@ -79,10 +79,12 @@ func (t Keys) ByBot(ctx context.Context, bot int64) ([]Key, error) {
 // Revoke ends a key for good, and all that were made by it, or by those. A key that has
 // ended already keeps its time.
 func (t Keys) Revoke(ctx context.Context, id string, at time.Time) error {
-	return t.db.execOne(ctx, `UPDATE keys SET revoked_at = COALESCE(revoked_at, $1) WHERE id IN (
-		WITH RECURSIVE made (id) AS (
-			SELECT id FROM keys WHERE id = $2 UNION SELECT k.id FROM keys k JOIN made m ON k.parent = m.id
-		) SELECT id FROM made)`, millis(at), id)
+	return t.db.changeAccess(ctx, func(tx *sql.Tx) error {
+		return changed(tx.ExecContext(ctx, `UPDATE keys SET revoked_at = COALESCE(revoked_at, $1) WHERE id IN (
+			WITH RECURSIVE made (id) AS (
+				SELECT id FROM keys WHERE id = $2 UNION SELECT k.id FROM keys k JOIN made m ON k.parent = m.id
+			) SELECT id FROM made)`, millis(at), id))
+	})
 }
 
 // MarkUsed notes when a key was last used, to the minute: a use less than a
@@ -97,7 +99,12 @@ func (t Keys) MarkUsed(ctx context.Context, id string, at time.Time) error {
 
 // SetRules replaces the rules of a key.
 func (t Keys) SetRules(ctx context.Context, id, rules string) error {
-	return t.db.changeTools(ctx, func(tx *sql.Tx) error {
+	err := t.db.changeTools(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, `UPDATE counters SET value = value + 1 WHERE name = 'access'`); err != nil {
+			return err
+		}
 		return changed(tx.ExecContext(ctx, `UPDATE keys SET rules = $1 WHERE id = $2`, rules, id))
 	})
+	t.db.accessChanged(err)
+	return err
 }

@@ -105,7 +105,7 @@ func (t People) SetProfile(ctx context.Context, p Person, check func([]Person) e
 // SetRole gives a person another role. The error is [ErrLast] if nobody were left of
 // the role that somebody has to have.
 func (t People) SetRole(ctx context.Context, id, role, needed string) error {
-	return t.db.tx(ctx, func(tx *sql.Tx) error {
+	return t.db.changeAccess(ctx, func(tx *sql.Tx) error {
 		if role != needed {
 			if err := t.others(ctx, tx, id, needed); err != nil {
 				return err
@@ -149,7 +149,7 @@ func (t People) others(ctx context.Context, tx *sql.Tx, but, role string) error 
 // gone. The error is [ErrLast] as for [People.SetRole].
 func (t People) Remove(ctx context.Context, id, needed string) error {
 	return unlocked(func() error {
-		return t.db.tx(ctx, func(tx *sql.Tx) error {
+		return t.db.changeAccess(ctx, func(tx *sql.Tx) error {
 			if err := t.others(ctx, tx, id, needed); err != nil {
 				return err
 			}

@@ -68,13 +68,22 @@ func (t SignIns) Replace(ctx context.Context, id, by string, at time.Time) error
 
 // Remove ends a person's sign-in.
 func (t SignIns) Remove(ctx context.Context, person, id string) error {
-	return t.db.execOne(ctx, `DELETE FROM sign_ins WHERE person = $1 AND id = $2`, person, id)
+	return t.db.changeAccess(ctx, func(tx *sql.Tx) error {
+		return changed(tx.ExecContext(ctx, `DELETE FROM sign_ins WHERE person = $1 AND id = $2`, person, id))
+	})
 }
 
 // RemoveOthers ends all sign-ins of a person but one, or all for an empty one. It
 // returns how many there were.
-func (t SignIns) RemoveOthers(ctx context.Context, person, but string) (int64, error) {
-	return t.db.exec(ctx, `DELETE FROM sign_ins WHERE person = $1 AND id <> $2`, person, but)
+func (t SignIns) RemoveOthers(ctx context.Context, person, but string) (n int64, err error) {
+	err = t.db.changeAccess(ctx, func(tx *sql.Tx) error {
+		res, err := tx.ExecContext(ctx, `DELETE FROM sign_ins WHERE person = $1 AND id <> $2`, person, but)
+		if err == nil {
+			n, err = res.RowsAffected()
+		}
+		return err
+	})
+	return n, err
 }
 
 // Try counts a try under a key before it is made, so that tries at the same time on

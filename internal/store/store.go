@@ -89,6 +89,8 @@ type DB struct {
 	written atomic.Int64  // commits that no checkpoint has taken over
 	files   *checkpointer // nil for PostgreSQL, which does that itself
 
+	onAccess func() // see OnAccess; may be nil
+
 	statements sync.Map // query → *sql.Stmt on r
 	inserts    sync.Map // insert → *sql.Stmt on w
 }

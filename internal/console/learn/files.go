@@ -69,8 +69,7 @@ func (p *pages) importPage(v *page.Visit) {
 // that leaves meanwhile gives it up, and nothing is imported.
 func (p *pages) takeFile(v *page.Visit) {
 	limits := http.NewResponseController(v.W)
-	limits.SetReadDeadline(time.Now().Add(transferTime))  //nolint:errcheck // then the server's own hold
-	limits.SetWriteDeadline(time.Now().Add(transferTime)) //nolint:errcheck // the same
+	limits.SetWriteDeadline(time.Now().Add(transferTime)) //nolint:errcheck // then the server's own holds
 	l, err := p.Points.Learner(v.Context(), who(v))
 	if err != nil {
 		v.Fail(err)

@@ -33,6 +33,7 @@ type House struct {
 	Lang     talk.Lang // of whoever has not said which
 	Version  string
 	Logger   *slog.Logger
+	Streams  *account.Streams // ends pages of browsers that are signed out; may be nil
 
 	mux   http.Handler
 	lives lives

@@ -95,7 +95,9 @@ func (v *Visit) Live(f func(ctx context.Context, send Send) error) {
 	}
 	defer v.House.lives.done(person)
 	v.FormValue("") // what was sent cannot be read any more once an answer has begun
-	ctx, cancel := context.WithCancel(v.Context())
+	in, leave := v.House.Streams.SignIn(v.Context(), v.Who)
+	defer leave()
+	ctx, cancel := context.WithCancel(in)
 	defer cancel()
 	h := v.W.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")

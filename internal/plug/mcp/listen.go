@@ -230,6 +230,24 @@ func (s *Server) again(l *listener) (board.Access, bool) {
 	return l.access, true
 }
 
+// stream counts in a stream of a caller's, which ends when its key does not hold any
+// more. If it is false, there are too many.
+func (s *Server) stream(ctx context.Context, c caller) (in context.Context, leave func(), ok bool) {
+	if c.who.Key.ID == "" {
+		return ctx, func() {}, true
+	}
+	in, leave, err := s.Streams.Key(ctx, c.who)
+	return in, leave, err == nil
+}
+
+// working is the context of a call that may last, which ends with the caller's key.
+func (s *Server) working(ctx context.Context, c caller) (in context.Context, leave func()) {
+	if c.who.Key.ID == "" {
+		return ctx, func() {}
+	}
+	return s.Streams.Watch(ctx, c.who)
+}
+
 // updated hears from the board of a resource that has other contents.
 func (s *Server) updated(o board.Outlet, uri string) {
 	for l := range s.listeners.list() {

@@ -31,6 +31,7 @@ import (
 type Options struct {
 	Board      *board.Board
 	Accounts   *account.Recent
+	Streams    *account.Streams // counts streams, and ends those of keys that do not hold; may be nil
 	Guard      *account.Guard
 	Box        *seal.Box // signs what callers bring back
 	Logger     *slog.Logger

@@ -422,7 +422,8 @@ func (t *sessions) sweep(before time.Time) {
 // caller is who calls, in one request.
 type caller struct {
 	access board.Access
-	hash   string // of its key
+	hash   string            // of its key
+	who    account.Principal // whose key it is; nobody's without one
 }
 
 // holder is whose a session is, as its id is signed: the key's, at its door. At
@@ -441,5 +442,5 @@ func newCaller(p account.Principal, door, hash string) caller {
 	}
 	return caller{board.Access{Caller: tool.Caller{
 		Person: p.Person.ID, Key: p.Key.ID, Only: p.Key.Bot, Bound: p.Key.Rules, Door: door, Lang: p.Person.Lang,
-	}, Rules: rules}, hash}
+	}, Rules: rules}, hash, p}
 }

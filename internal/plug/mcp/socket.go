@@ -37,13 +37,21 @@ func (s *Server) ServeSocket(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	in, leave, ok := s.stream(s.ctx, c)
+	if !ok {
+		leave()
+		s.tooManyStreams(w)
+		return
+	}
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // enter has looked at the origin
 	if err != nil {
+		leave()
 		return // it has told the caller
 	}
 	// The work must not hold on to the request's memory for hours.
 	s.work.Go(func() {
-		err := s.serveConn(s.ctx, conn, c, dialect{door: doorSocket})
+		defer leave()
+		err := s.serveConn(in, conn, c, dialect{door: doorSocket})
 		s.Logger.Debug("an MCP client on a WebSocket has gone", "key", c.access.Key, "reason", err)
 	})
 }
@@ -59,6 +67,8 @@ func (s *Server) serveConn(ctx context.Context, conn *websocket.Conn, c caller, 
 	}
 	defer s.sessions.remove(session)
 	defer s.listeners.add(session.listener, session.end)()
+	over := context.AfterFunc(ctx, func() { s.endIfRevoked(ctx, session) })
+	defer over()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop := context.AfterFunc(session.ctx, func() { cancel(errClosed) })

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"patchbay/internal/account"
 	"patchbay/internal/jsonrpc"
 )
 
@@ -123,6 +124,12 @@ func (t *sessions) piped(id string, c caller) *session {
 
 // openPipe serves a stream: of a new session, or of one whose connection broke.
 func (s *Server) openPipe(w http.ResponseWriter, r *http.Request, c caller, d dialect) {
+	in, leave, ok := s.stream(r.Context(), c)
+	defer leave()
+	if !ok {
+		s.tooManyStreams(w)
+		return
+	}
 	session := s.sessions.piped(r.URL.Query().Get(d.named()), c)
 	if session == nil {
 		var err error
@@ -131,13 +138,23 @@ func (s *Server) openPipe(w http.ResponseWriter, r *http.Request, c caller, d di
 			return
 		}
 	}
-	ctx, cancel := context.WithCancel(r.Context())
+	ctx, cancel := context.WithCancel(in)
 	defer cancel()
+	over := context.AfterFunc(in, func() { s.endIfRevoked(in, session) })
+	defer over()
 	stop := context.AfterFunc(session.ctx, cancel)
 	defer stop()
 	defer session.pipe.attach(cancel)()
 	defer s.listeners.add(session.listener, session.end)()
 	session.servePipe(ctx, newEvents(w), d)
+}
+
+// endIfRevoked ends a session, and the calls in it, whose key does not hold any more. One
+// whose connection broke goes on.
+func (s *Server) endIfRevoked(ctx context.Context, session *session) {
+	if context.Cause(ctx) == account.ErrEnded {
+		s.sessions.remove(session)
+	}
 }
 
 // pipeIDLength is how long the id of a session with a pipe is.

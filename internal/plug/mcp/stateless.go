@@ -56,7 +56,22 @@ func (s *Server) postStateless(w http.ResponseWriter, r *http.Request, c caller,
 		return
 	}
 	// The end of the connection is the end of the work.
-	ctx, cancel := context.WithCancel(r.Context())
+	in := r.Context()
+	switch {
+	case m.Method == "subscriptions/listen":
+		within, leave, ok := s.stream(in, c)
+		defer leave()
+		if !ok {
+			s.tooManyStreams(w)
+			return
+		}
+		in = within
+	case lasting(m.Method):
+		within, leave := s.working(in, c)
+		defer leave()
+		in = within
+	}
+	ctx, cancel := context.WithCancel(in)
 	defer cancel()
 	stop := context.AfterFunc(s.ctx, cancel)
 	defer stop()

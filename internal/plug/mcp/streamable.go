@@ -176,6 +176,11 @@ func (s *Server) session(w http.ResponseWriter, id string, c caller) (*session, 
 	return nil, false
 }
 
+func (s *Server) tooManyStreams(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "60")
+	s.refuse(w, http.StatusTooManyRequests, "streams", "this key, or its person, has too many open streams; close some")
+}
+
 func (s *Server) tooManySessions(w http.ResponseWriter) {
 	w.Header().Set("Retry-After", "60")
 	s.refuse(w, http.StatusTooManyRequests, "sessions", "this key has too many open sessions; close some")
@@ -290,7 +295,9 @@ func (s *session) run(asking context.Context, c caller, m *jsonrpc.Message, rep 
 	long := lasting(m.Method)
 	working := asking
 	if long {
-		working = s.ctx // the client may come back for the answer
+		var leave func()
+		working, leave = s.server.working(s.ctx, c) // the client may come back for the answer
+		defer leave()
 	}
 	ctx, cancel, err := s.begin(working, m.ID)
 	if err != nil {
@@ -395,7 +402,13 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, c caller) {
 	if !ok {
 		return
 	}
-	ctx, cancel := context.WithCancel(r.Context())
+	in, leave, ok := s.stream(r.Context(), c)
+	defer leave()
+	if !ok {
+		s.tooManyStreams(w)
+		return
+	}
+	ctx, cancel := context.WithCancel(in)
 	defer cancel()
 	stop := context.AfterFunc(session.ctx, cancel)
 	defer stop()

@@ -44,6 +44,7 @@ type Options struct {
 	// people who are not bound yet, and so may be anybody.
 	Photos, BindingPhotos *fetch.Fetcher
 	Logger                *slog.Logger
+	Streams               *account.Streams // ends turns of keys that do not hold any more; may be nil
 	Registerer            prometheus.Registerer
 
 	PublicURL     string        // told to wearers who are not bound yet
@@ -125,7 +126,9 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.refuse(r.Context(), c, err)
 		return
 	}
-	d.answer(r.Context(), c)
+	ctx, leave := d.Streams.Watch(r.Context(), principal)
+	defer leave()
+	d.answer(ctx, c)
 }
 
 // authenticate finds out whose key it is, or refuses it.

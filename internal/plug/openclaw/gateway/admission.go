@@ -32,6 +32,7 @@ func (c *conn) admit(ctx context.Context, p *wire.Connect, nonce string) *wire.E
 	}
 	c.g.slow.forgive(c.address)
 	c.person, c.asked, c.keyHash, c.keyEnds = l.person, p.Scopes, l.hash, !l.key.Expires.IsZero()
+	c.keyRules = l.key.Rules
 	c.scopes = granted(p, l.may)
 	c.admin = slices.Contains(c.scopes, wire.ScopeAdmin)
 	c.scoped = slices.Contains(p.Caps, wire.CapSessionScoped)

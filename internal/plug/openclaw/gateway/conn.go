@@ -59,6 +59,7 @@ type conn struct {
 	secret   int64    // of the peer, if it came with its own token; 0: with a key
 	keyHash  string   // of the key; empty: it came with its own token
 	keyEnds  bool     // the key expires some day
+	keyRules string   // of the key, as it came
 	access   board.Access
 	nodeView string // the rules by which it calls nodes' commands
 	scoped   bool   // hears only conversations that it subscribed to

@@ -223,7 +223,7 @@ func (c *conn) stillGood(ctx context.Context) bool {
 		return true // changes of peers are looked for, see keepFresh
 	}
 	who, err := c.g.keys.Again(ctx, c.keyHash, account.ScopeOperator, account.ScopeAdmin, account.ScopeNode)
-	if account.Refused(err) {
+	if account.Refused(err) || err == nil && who.Key.Rules != c.keyRules {
 		return false
 	}
 	// An administrator who is none any longer has less to say.

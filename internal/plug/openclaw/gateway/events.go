@@ -156,6 +156,16 @@ func (g *Gateway) turnOut() {
 	}
 }
 
+// KeysChanged ends the connections whose key is good no more, or good for less. It returns
+// at once.
+func (g *Gateway) KeysChanged() {
+	g.keys.Forget()
+	select {
+	case g.keysChanged <- struct{}{}:
+	default:
+	}
+}
+
 // Refresh takes over what has changed about the peers that are connected here.
 func (g *Gateway) Refresh(ctx context.Context) error {
 	here := map[string]map[string]bool{} // owner → devices
@@ -207,16 +217,19 @@ func (g *Gateway) beat() {
 	healthy, looked := time.Now(), time.Now()
 	for {
 		var now time.Time
+		changed := false
 		select {
 		case <-g.ctx.Done():
 			return
+		case <-g.keysChanged:
+			now, changed = time.Now(), true
 		case now = <-tick.C:
 		}
 		health := now.Sub(healthy) >= g.Timings.Health
 		if health {
 			healthy = now
 		}
-		keys := now.Sub(looked) >= g.Timings.Ping
+		keys := changed || now.Sub(looked) >= g.Timings.Ping
 		if keys {
 			looked = now
 		}

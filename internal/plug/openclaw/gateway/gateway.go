@@ -117,18 +117,20 @@ func (t Timings) filled() Timings {
 // Gateway serves operators and nodes. It is safe for concurrent use.
 type Gateway struct {
 	Options
-	policy   wire.Policy
-	metrics  *metrics
-	keys     *account.Recent
-	methods  map[string]method
-	slow     slowdown
-	repeats  repeats
-	runs     runs
-	lists    toolLists
-	outlets  outletIDs
-	boot     string
-	began    time.Time
-	buffered atomic.Int64
+	policy  wire.Policy
+	metrics *metrics
+	keys    *account.Recent
+	// keysChanged wakes beat: some keys may not hold any more.
+	keysChanged chan struct{}
+	methods     map[string]method
+	slow        slowdown
+	repeats     repeats
+	runs        runs
+	lists       toolLists
+	outlets     outletIDs
+	boot        string
+	began       time.Time
+	buffered    atomic.Int64
 
 	ctx    context.Context // ends with Shutdown
 	cancel context.CancelCauseFunc
@@ -159,7 +161,7 @@ func New(o Options) (*Gateway, error) {
 	}
 	o.Timings = o.Timings.filled()
 	g := &Gateway{
-		Options: o, policy: wire.Policy{Allow: o.Allow, Deny: o.Deny}, keys: account.NewRecent(o.Accounts), boot: uuid.NewString(), began: time.Now(),
+		Options: o, policy: wire.Policy{Allow: o.Allow, Deny: o.Deny}, keys: account.NewRecent(o.Accounts), keysChanged: make(chan struct{}, 1), boot: uuid.NewString(), began: time.Now(),
 		conns: map[*conn]struct{}{}, nodes: map[string]*node{}, halfOf: map[netip.Addr]int{}, jobs: make(chan func()),
 	}
 	g.ctx, g.cancel = context.WithCancelCause(context.Background())

@@ -1,0 +1,36 @@
+package app
+
+import (
+	"log/slog"
+
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"patchbay/internal/account"
+	"patchbay/internal/bus"
+	"patchbay/internal/config"
+)
+
+// accessSubject is where instances tell that somebody's rights have changed.
+const accessSubject = "pb.access"
+
+// newStreams makes the table of what lasts. What is changed here ends streams here at
+// once, and on the other instances as soon as they hear of it.
+func newStreams(b *Base, c *config.Config, messages *bus.Bus, log *slog.Logger, reg prometheus.Registerer) (*account.Streams, error) {
+	s := account.NewStreams(b.Accounts, account.StreamLimits{Key: c.Limits.StreamsOfKey, Person: c.Limits.Streams})
+	b.Store.OnAccess(func() {
+		s.Changed()
+		if err := messages.Publish(accessSubject, []byte(messages.Instance)); err != nil {
+			log.Warn("other instances were not told that rights have changed; they look by themselves", "error", err)
+		}
+	})
+	reg.MustRegister(prometheus.NewGaugeFunc(
+		prometheus.GaugeOpts{Name: "patchbay_streams", Help: "Requests that last, with a key or from a browser."}, func() float64 { return float64(s.Open()) },
+	))
+	_, err := messages.Subscribe(accessSubject, func(m *nats.Msg) { // ends with the bus
+		if string(m.Data) != messages.Instance {
+			s.Changed()
+		}
+	})
+	return s, err
+}
