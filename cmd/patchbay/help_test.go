@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"patchbay/internal/config"
 )
 
 // everyCommand lists all commands, with the groups of commands.
@@ -56,6 +58,71 @@ func TestEveryCommandHasExamples(t *testing.T) {
 		}
 		if !strings.Contains(help, "--json") {
 			t.Errorf("%s has no --json", name)
+		}
+	}
+}
+
+// Every text of the help is there in Chinese, apart from what settings mean, and nothing is
+// that no help has.
+func TestHelpInChinese(t *testing.T) {
+	d := newDesk(t)
+	settings := map[string]bool{}
+	for _, k := range config.Keys() {
+		name := strings.TrimPrefix(k.Flag, "--")
+		settings[name], settings[name+"-file"] = true, true
+	}
+	var c cli
+	k, err := newParser(&c, newShell(strings.NewReader(""), io.Discard, io.Discard, nil), func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := map[string]bool{}
+	look := func(where, text string) {
+		if used[text] = true; text != "" && chineseHelp()[text] == "" {
+			t.Errorf("help_zh.txt does not have %q of %s", text, where)
+		}
+	}
+	kong.Visit(k.Model.Node, func(v kong.Visitable, next kong.Next) error { //nolint:errcheck // it cannot fail
+		if n, ok := v.(*kong.Node); ok {
+			look(n.Path(), n.Help)
+			for _, p := range n.Positional {
+				look(n.Path(), p.Help)
+			}
+			if n.Group != nil {
+				look(n.Path(), n.Group.Title)
+			}
+			for _, f := range n.Flags {
+				if !settings[f.Name] || n.Path() != "serve" && n.Path() != "config check" {
+					look(n.Path()+" --"+f.Name, f.Help)
+				}
+			}
+		}
+		return next(nil)
+	})
+	look("", k.Model.Help)
+	for text := range chineseHelp() {
+		if !used[text] {
+			t.Errorf("help_zh.txt has %q, which no help says", text)
+		}
+	}
+
+	d.env = append(d.env, "LC_ALL=zh_CN.UTF-8")
+	for args, want := range map[string][]string{
+		"--help":         {"用法：patchbay <命令> [选项]\n", "\n选项：\n", "\n开始：\n", "启动服务。", "运行“patchbay <命令> --help”查看某个命令的用法。\n"},
+		"bot add --help": {"用法：patchbay bot add --name=NAME --kind=KIND [选项]\n", "接入机器人。", "\n例子：\n\n    patchbay bot add", "以 JSON 格式输出结果。"},
+		"help bot show":  {"用法：patchbay bot show <bot> [选项]\n", "\n参数：\n", "机器人的编号或名称。"},
+		"serve --help":   {"xiaozhi 的设置："},
+	} {
+		got := d.ok(strings.Fields(args)...)
+		for _, w := range want {
+			if !strings.Contains(got, w) {
+				t.Errorf("patchbay %s does not say %q but\n%s", args, w, got)
+			}
+		}
+		for _, w := range []string{"Usage:", "Flags:", "Commands:", "Arguments:", "Examples:", "Settings of"} {
+			if strings.Contains(got, w) {
+				t.Errorf("patchbay %s says %q", args, w)
+			}
 		}
 	}
 }

@@ -61,7 +61,7 @@ var sayInterrupted = talk.Say{Zh: "已中断", En: "interrupted"}
 func newParser(c *cli, sh *shell, exit func(int)) (*kong.Kong, error) {
 	c.Serve.Settings = newSettings()
 	c.Config.Check.Settings = newSettings()
-	return kong.New(c,
+	k, err := kong.New(c,
 		kong.Name("patchbay"),
 		kong.Description("Plugs glasses and other devices, and the agents that answer them, into one board."),
 		kong.Writers(sh.stdout, sh.stderr),
@@ -69,6 +69,10 @@ func newParser(c *cli, sh *shell, exit func(int)) (*kong.Kong, error) {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: helpWidth}),
 		commandGroups,
 	)
+	if err == nil {
+		translateHelp(k, sh.lang)
+	}
+	return k, err
 }
 
 // helpWidth keeps help readable on wide terminals.

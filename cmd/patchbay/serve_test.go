@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/cookiejar"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -91,6 +93,35 @@ func TestServeDemoTellsWhatToTry(t *testing.T) {
 	for _, want := range []string{"curl -N -X POST " + s.URL + "/sse/rokid", "Bearer test_token", "小龙虾", "simulate glasses --url " + s.URL} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in\n%s", want, out.String())
+		}
+	}
+}
+
+// The demo's pages are in the language that the browser asks for, also behind the sign-in.
+func TestServeDemoSpeaksAsTheBrowser(t *testing.T) {
+	d := newDesk(t)
+	s := d.serve("--demo")
+	for lang, want := range map[string]string{"en-GB,en;q=0.9": "Devices", "zh-CN,zh;q=0.9": "设备"} {
+		jar, err := cookiejar.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		browser := &http.Client{Jar: jar}
+		form := url.Values{"name": {app.DemoPerson}, "password": {app.DemoPassword}, "next": {"/devices"}}
+		req, err := http.NewRequest(http.MethodPost, s.URL+"/signin", strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		req.Header.Set("Accept-Language", lang)
+		resp, err := browser.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		page, err := io.ReadAll(resp.Body)
+		if err != nil || resp.Request.URL.Path != "/devices" || !strings.Contains(string(page), "<h1>"+want+"</h1>") {
+			t.Errorf("%s gets %s: %.2000s", lang, resp.Request.URL, page)
 		}
 	}
 }

@@ -67,7 +67,8 @@ func demoAllowed(c *config.Config, addr net.Addr) error {
 func seedDemo(ctx context.Context, b *Base) error {
 	p, err := b.Store.People.ByName(ctx, DemoPerson)
 	if errors.Is(err, store.ErrNotFound) {
-		p, err = b.Accounts.AddPerson(ctx, DemoPerson, account.RoleAdmin, "zh", DemoPassword)
+		// Without a language of their own they get the pages in that of the browser.
+		p, err = b.Accounts.AddPerson(ctx, DemoPerson, account.RoleAdmin, "", DemoPassword)
 	}
 	if err != nil {
 		return err

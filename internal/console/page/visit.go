@@ -136,7 +136,7 @@ func (v *Visit) choose() {
 	switch {
 	case v.cookie(cookieLang) != "":
 		v.Lang = talk.ParseLang(v.cookie(cookieLang), v.House.Lang)
-	case v.SignedIn():
+	case v.SignedIn() && v.Who.Person.Lang != "":
 		v.Lang = talk.ParseLang(v.Who.Person.Lang, v.House.Lang)
 	default:
 		first, _, _ := strings.Cut(v.Header.Get("Accept-Language"), ",")

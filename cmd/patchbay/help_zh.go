@@ -1,0 +1,103 @@
+package main
+
+import (
+	_ "embed"
+	"io"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/alecthomas/kong"
+
+	"patchbay/internal/talk"
+)
+
+// helpInChinese has each text of the help as the structs of the commands have it, and behind a
+// tab on the next line the same in Chinese. A test finds what is missing.
+//
+//go:embed help_zh.txt
+var helpInChinese string
+
+var chineseHelp = sync.OnceValue(func() map[string]string {
+	texts := map[string]string{}
+	english := ""
+	for line := range strings.Lines(helpInChinese) {
+		line = strings.TrimSuffix(line, "\n")
+		if chinese, ok := strings.CutPrefix(line, "\t"); ok {
+			texts[english] = chinese
+		} else {
+			english = line
+		}
+	}
+	return texts
+})
+
+// inChinese is a text of the help in Chinese. What settings mean is explained in English: it
+// is the same text as in the configuration file and in the manual.
+func inChinese(text string) string {
+	if chinese, ok := chineseHelp()[text]; ok {
+		return chinese
+	}
+	if name, ok := strings.CutPrefix(text, "Settings of "); ok {
+		return strings.TrimSuffix(name, ":") + " 的设置："
+	}
+	return text
+}
+
+// translateHelp puts what the help says into the language of the terminal.
+func translateHelp(k *kong.Kong, lang talk.Lang) {
+	if lang != talk.Chinese {
+		return
+	}
+	groups := map[*kong.Group]bool{}
+	group := func(g *kong.Group) {
+		if g != nil && !groups[g] {
+			groups[g] = true
+			g.Title = inChinese(g.Title)
+		}
+	}
+	var translate func(n *kong.Node)
+	translate = func(n *kong.Node) {
+		n.Help, n.Detail = inChinese(n.Help), exampleTitle.ReplaceAllString(n.Detail, "${1}例子：")
+		group(n.Group)
+		for _, f := range n.Flags {
+			f.Help = inChinese(f.Help)
+			group(f.Group)
+		}
+		for _, p := range n.Positional {
+			p.Help = inChinese(p.Help)
+		}
+		for _, child := range n.Children {
+			translate(child)
+		}
+	}
+	translate(k.Model.Node)
+	k.Stdout = &chineseFrame{to: k.Stdout}
+}
+
+var exampleTitle = regexp.MustCompile(`(^|\n)Examples?:`)
+
+// chineseFrame translates the lines that the parser itself writes around the help. It is
+// given a line at a time.
+type chineseFrame struct{ to io.Writer }
+
+var (
+	frameWords = strings.NewReplacer("Usage: ", "用法：", "Flags:\n", "选项：\n", "Arguments:\n", "参数：\n", "Commands:\n", "命令：\n",
+		"<command>", "<命令>", "[flags]", "[选项]")
+	frameLine = regexp.MustCompile(`^(Usage: .*|Flags:|Arguments:|Commands:)\n$`)
+	frameEnd  = regexp.MustCompile(`^Run "(.*) <command> --help" for more information on a command\.\n$`)
+)
+
+func (f *chineseFrame) Write(p []byte) (int, error) {
+	line := string(p)
+	switch {
+	case frameLine.MatchString(line):
+		line = frameWords.Replace(line)
+	case frameEnd.MatchString(line):
+		line = frameEnd.ReplaceAllString(line, "运行“$1 <命令> --help”查看某个命令的用法。\n")
+	}
+	if _, err := io.WriteString(f.to, line); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
