@@ -159,6 +159,7 @@ func (o *offer) named() (named []Offered, twins []string) {
 		taken[name] = true
 		named = append(named, Offered{Name: name, Tool: t, of: o})
 	}
+	translateMentions(named)
 	return named, twins
 }
 

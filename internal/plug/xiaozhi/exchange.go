@@ -13,6 +13,7 @@ import (
 	"patchbay/internal/plug/xiaozhi/udp"
 	"patchbay/internal/plug/xiaozhi/wire"
 	"patchbay/internal/store"
+	"patchbay/internal/talk"
 )
 
 // Post is a board's connection to an MQTT server, ours or somebody else's.
@@ -146,9 +147,16 @@ func (x *exchange) hello(payload []byte) {
 	began := time.Now()
 	b, h := x.board, x.board.house
 	hello, err := wire.ParseHello(payload)
-	if err != nil || hello.Transport != wire.UDP {
+	if err != nil {
 		h.metrics.odd.Inc()
 		return // a board that is not answered says so after 10 s
+	}
+	// What else it can mean by a transport is this one: older documents say "mqtt".
+	if refusal := refused(&hello, talk.ParseLang(x.lang(), h.Lang)); refusal != nil {
+		h.metrics.refused.WithLabelValues("format").Inc()
+		h.Logger.Warn("a board wants to talk in a format that is not spoken", "device", b.number, "format", hello.Audio.Format)
+		_ = x.conn.Push(refusal.Append(nil)) // a connection that ended says so by Gone
+		return
 	}
 	if h.Audio == nil {
 		h.Logger.Warn("a board on MQTT wants to talk, and there is no UDP port for its sound; set xiaozhi.audio", "device", b.number)
@@ -197,6 +205,13 @@ func (x *exchange) hello(payload []byte) {
 	c.run()
 	h.spawn(func() { way.receive(c) })
 	h.spawn(b.deliver)
+}
+
+// lang is the language of the board.
+func (x *exchange) lang() string {
+	x.board.mu.Lock()
+	defer x.board.mu.Unlock()
+	return x.board.device.Language
 }
 
 // Gone implements [mqtt.Session].
@@ -266,6 +281,7 @@ func (p *post) Close(quietly bool) {
 func (p *post) receive(c *Conversation) {
 	buf := make([]byte, wire.MaxDatagram)
 	var last uint32
+	said, told := c.hello.Audio.Frame(), false
 	for {
 		packet, err := p.audio.Receive(c.ctx, buf)
 		if err != nil {
@@ -278,6 +294,10 @@ func (p *post) receive(c *Conversation) {
 			last = packet.Sequence
 		} else {
 			c.intake.Missing(-1) // it was counted as missing, and comes late
+		}
+		if d, err := wire.Duration(packet.Opus); err == nil && d != said && !told {
+			told = true
+			c.board.house.Logger.Warn("a board sends packets of another length than its hello says", "device", c.board.number, "hello", said, "sends", d)
 		}
 		c.sound(packet.Opus, time.Now())
 	}

@@ -20,6 +20,7 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/plug/xiaozhi/wire"
 	"patchbay/internal/store"
+	"patchbay/internal/talk"
 )
 
 const (
@@ -209,6 +210,13 @@ func (s *socket) run(b *Board) {
 	if err != nil {
 		s.house.metrics.refused.WithLabelValues("hello").Inc()
 		s.house.Logger.Info("a board said no hello", "device", b.number, "error", err)
+		s.Close(false)
+		return
+	}
+	if refusal := refused(&hello, talk.ParseLang(s.device.Language, s.house.Lang)); refusal != nil {
+		s.house.metrics.refused.WithLabelValues("format").Inc()
+		s.house.Logger.Warn("a board wants to talk in a format that is not spoken", "device", b.number, "format", hello.Audio.Format)
+		_ = s.Text(refusal.Append(nil)) // the connection ends in any case
 		s.Close(false)
 		return
 	}

@@ -14,11 +14,12 @@ const (
 	tooOld
 	tooFar
 	noOpus
+	unannounced // taken, although the packet is of another length than the board has said
 	verdicts
 )
 
 // verdictNames are the labels.
-var verdictNames = [verdicts]string{"accepted", "length", "type", "unknown", "replayed", "old", "ahead", "opus"}
+var verdictNames = [verdicts]string{"accepted", "length", "type", "unknown", "replayed", "old", "ahead", "opus", "unannounced"}
 
 type metrics struct {
 	sessions prometheus.Gauge

@@ -128,7 +128,8 @@ func (s *Server) Addr() netip.AddrPort {
 }
 
 // Open begins a session, with a new key. Frame is the length of the packets that
-// the board said it would send, and others are not believed; zero takes any.
+// the board said it would send; zero: it did not say. Others are taken and counted, but
+// prove no change of the board's address.
 // Whoever opens a session has to close it. The error is [ErrFull] or [ErrClosed].
 func (s *Server) Open(frame time.Duration) (*Session, error) {
 	var key [16]byte

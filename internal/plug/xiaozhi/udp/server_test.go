@@ -341,22 +341,46 @@ func FuzzTake(f *testing.F) {
 		s.mu.Unlock()
 		plain := make([]byte, 0, wire.MaxDatagram)
 		v := s.take(datagram, plain, from)
-		if (v == good) != (x.count == 1) {
+		taken := v == good || v == unannounced
+		if taken != (x.count == 1) {
 			t.Fatalf("%s with %d in the queue", verdictNames[v], x.count)
 		}
-		if v != good {
+		if !taken {
 			if x.addr.IsValid() || x.window != (window{top: top, seen: 1}) {
 				t.Errorf("%s, and something was believed", verdictNames[v])
 			}
 			return
 		}
-		if again := s.take(datagram, plain, from); again == good {
+		if again := s.take(datagram, plain, from); again == good || again == unannounced {
 			t.Error("twice")
 		}
 		p, err := x.Receive(context.Background(), nil)
 		d, bad := wire.Duration(p.Opus)
-		if err != nil || bad != nil || framed && d != wire.UplinkFrame || len(p.Opus) != len(datagram)-wire.HeaderSize {
+		if err != nil || bad != nil || (v == unannounced) != (framed && d != wire.UplinkFrame) || len(p.Opus) != len(datagram)-wire.HeaderSize {
 			t.Errorf("%x, %v, %v", p.Opus, err, bad)
 		}
 	})
+}
+
+// A board sends packets of another length than its hello said: they are taken and counted,
+// but do not prove that the board has moved.
+func TestOtherLength(t *testing.T) {
+	r := newRig(t, Options{})
+	x := r.open(wire.UplinkFrame)
+	b := newBoard(t, r.s, x)
+	short := append([]byte{0x48}, "twenty milliseconds"...)
+	plain := make([]byte, 0, wire.MaxDatagram)
+	here, elsewhere := netip.MustParseAddrPort("192.0.2.1:1"), netip.MustParseAddrPort("192.0.2.2:1")
+	if v := x.take(b.seal(1, short), plain, here); v != unannounced {
+		t.Errorf("the first packet: %v", v)
+	}
+	if p, err := x.Receive(t.Context(), nil); err != nil || string(p.Opus) != string(short) {
+		t.Errorf("received %q, %v", p.Opus, err)
+	}
+	if v := x.take(b.seal(2, short), plain, elsewhere); v != noOpus || x.Addr() != here {
+		t.Errorf("from elsewhere: %v, and the board is at %v", v, x.Addr())
+	}
+	if v := x.take(b.seal(2, speech("said")), plain, elsewhere); v != good || x.Addr() != elsewhere {
+		t.Errorf("as announced from elsewhere: %v, and the board is at %v", v, x.Addr())
+	}
 }

@@ -159,18 +159,23 @@ func (x *Session) take(datagram, plain []byte, from netip.AddrPort) verdict {
 		return v
 	}
 	opus, _, err := x.open.Open(plain[:0], datagram)
-	if err != nil || !x.plausible(opus) {
+	if err != nil {
 		return noOpus
+	}
+	d, err := wire.Duration(opus)
+	if err != nil {
+		return noOpus
+	}
+	announced := x.frame == 0 || d == x.frame
+	if at := x.Addr(); !announced && at.IsValid() && at != from {
+		return noOpus // neither where it comes from nor what it is speaks for the board
 	}
 	newest := x.window.mark(h.Sequence)
 	x.push(opus, h, from, newest)
+	if !announced {
+		return unannounced
+	}
 	return good
-}
-
-// plausible says whether this can be what the board sends.
-func (x *Session) plausible(opus []byte) bool {
-	d, err := wire.Duration(opus)
-	return err == nil && (x.frame == 0 || d == x.frame)
 }
 
 // push puts a packet into the queue and believes its address if nothing newer came

@@ -1,0 +1,44 @@
+package xiaozhi_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"patchbay/internal/plug/xiaozhi"
+	"patchbay/internal/plug/xiaozhi/sim"
+	"patchbay/internal/plug/xiaozhi/wire"
+)
+
+// A hello as the documents of the firmware have it is answered, and one that asks for sound
+// that is not spoken is refused in words.
+func TestHellos(t *testing.T) {
+	ctx := limit(t, 30*time.Second)
+	h := newHouse(t, houseOptions{})
+	b := h.device(sim.Options{Lang: "en-US"})
+	must(t, b.Boot(ctx))
+	d, err := h.Store.Devices.ByHardware(ctx, xiaozhi.Kind, b.MAC())
+	must(t, err)
+	for _, c := range []struct{ hello, kind, says string }{
+		{`{"type":"hello","version":1,"features":{"mcp":true},"transport":"websocket","audio_params":{"format":"opus","sample_rate":16000,"channels":1,"frame_duration":60}}`, wire.TypeHello, ""},
+		{`{"type":"hello","version":1,"features":{"mcp":true},"transport":"mqtt","audio_params":{},"session_id":""}`, wire.TypeHello, ""},
+		{`{"type":"hello","transport":"websocket","audio_params":{"format":"pcm","sample_rate":16000}}`, wire.TypeAlert, "pcm"},
+	} {
+		url := "ws" + strings.TrimPrefix(h.http.URL, "http") + xiaozhi.SocketPath
+		header := http.Header{wire.HeaderDevice: {b.MAC()}, wire.HeaderClient: {b.UUID()}, "Authorization": {"Bearer " + h.Accounts.SocketToken(d)}}
+		conn, _, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPHeader: header})
+		must(t, err)
+		must(t, conn.Write(ctx, websocket.MessageText, []byte(c.hello)))
+		_, text, err := conn.Read(ctx)
+		must(t, err)
+		m, err := wire.Parse(text)
+		must(t, err)
+		if m.Type != c.kind || !strings.Contains(m.Message, c.says) {
+			t.Errorf("%s\nis answered %s", c.hello, text)
+		}
+		_ = conn.CloseNow()
+	}
+}
