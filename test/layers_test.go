@@ -54,7 +54,7 @@ var standsOn = map[string][]string{
 	"plug/xiaozhi/wire":   {"jsonrpc"},
 	"plug/mcp/stdio":      {"jsonrpc"},
 	"plug/mcp/upstream":   {"fetch", "jsonrpc", "talk", "tool"},
-	"plug/openai":         {"talk", "tool"},
+	"plug/openai":         {"fetch", "talk", "tool"},
 
 	"plug/openclaw/bot":          {"board", "plug/openclaw/client", "plug/openclaw/wire", "store", "talk"},
 	"plug/openclaw/client":       {"fetch", "plug/openclaw/wire", "talk"},

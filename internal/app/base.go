@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"net/http"
 	_ "time/tzdata" // people choose time zones, and not every machine has them
 
 	"patchbay/internal/account"
@@ -35,7 +36,8 @@ type Base struct {
 	// Agents are the bots for which agents of somebody's OpenClaw gateway answer.
 	Agents *agents.Bots
 
-	tools *botTools
+	tools  *botTools
+	models models
 	// dial reaches the outside for people who may not reach what we can reach. Nil: the
 	// command line, whose user can.
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -70,16 +72,23 @@ func (b *Base) Close() error {
 	return b.Store.Close()
 }
 
+// modelKind is the kind of bots that a chat API answers.
+const modelKind = "openai"
+
 // kinds are all kinds of bots there are.
 func kinds(log *slog.Logger, base *Base) []board.Kind {
-	client := openai.NewClient()
+	anywhere, guarded := openai.NewClient().Transport, openai.NewGuardedClient(base.dialGuarded).Transport
 	return []board.Kind{
 		echo.Kind(),
 		{
-			Name:     "openai",
+			Name:     modelKind,
 			Settings: func() any { return new(openai.Settings) },
 			Build: func(b store.Bot, settings any) (talk.Bot, error) {
-				return openai.New(*settings.(*openai.Settings), openai.Options{Client: client, Logger: log.With("bot", b.Number), Toolbox: toolbox{base.tools, b}})
+				trusted := func(ctx context.Context) bool { return base.trusts(ctx, b.Owner) }
+				return openai.New(*settings.(*openai.Settings), openai.Options{
+					Client:  &http.Client{Transport: ownersTransport{anywhere, guarded, trusted}},
+					Trusted: trusted, Ended: base.models.ended(b), Logger: log.With("bot", b.Number), Toolbox: toolbox{base.tools, b},
+				})
 			},
 			// A paid service is not to be flooded by one bot's wearers.
 			Limits: board.Limits{Concurrent: 16, Waiting: 64},

@@ -11,7 +11,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"patchbay/internal/account"
 	"patchbay/internal/board"
 	"patchbay/internal/bus"
 	"patchbay/internal/control"
@@ -91,7 +90,7 @@ func (b *Base) agentOptions(log *slog.Logger) agents.Options {
 		Dial: func(row store.Bot) func(context.Context, string, string) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(context.Background(), ownerLimit)
 			defer cancel()
-			if p, err := b.Store.People.ByID(ctx, row.Owner); err == nil && p.Role == account.RoleAdmin {
+			if b.trusts(ctx, row.Owner) {
 				return nil // it runs the installation, and its gateway may well be on this machine
 			}
 			return b.dial
@@ -101,10 +100,13 @@ func (b *Base) agentOptions(log *slog.Logger) agents.Options {
 }
 
 // botHealth tells how the connection of a bot is.
-func botHealth(cable *eyeclaw.Server, all *agents.Bots) func(store.Bot) control.Health {
+func botHealth(cable *eyeclaw.Server, base *Base) func(store.Bot) control.Health {
 	return func(b store.Bot) control.Health {
-		if b.Kind == agents.KindName {
-			return agentHealth(all, b.Number)
+		switch b.Kind {
+		case agents.KindName:
+			return agentHealth(base.Agents, b.Number)
+		case modelKind:
+			return base.models.health(b)
 		}
 		return cableHealth(cable, b)
 	}

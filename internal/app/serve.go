@@ -226,7 +226,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	people := control.New(control.Options{
 		Board: hub, Accounts: base.Accounts, Logger: log, Version: o.Version, PublicURL: c.PublicURL,
 		House:      houseOf(base, failing),
-		Health:     botHealth(cable, base.Agents),
+		Health:     botHealth(cable, base),
 		Disconnect: hub.Unplug,
 		Upstream:   upstreamHealth(base, hub, servers, clouds, joined),
 		Upstreams:  upstreamActs(base, log),
@@ -339,7 +339,7 @@ func fetchers(c *config.Config, log *slog.Logger, reg prometheus.Registerer) (ph
 		return nil, nil, err
 	}
 	o := fetch.Options{
-		AllowHosts: c.Fetch.AllowHosts, AllowNets: nets, MaxBytes: int64(c.Fetch.MaxBytes), Timeout: c.Fetch.Timeout,
+		AllowHosts: c.Fetch.AllowHosts, AllowNets: nets, PrivateHosts: c.Fetch.Private, MaxBytes: int64(c.Fetch.MaxBytes), Timeout: c.Fetch.Timeout,
 		Logger: log, Registerer: reg,
 	}
 	photos = fetch.New(o)

@@ -153,6 +153,7 @@ type Nodes struct {
 type Fetch struct {
 	AllowHosts []string      `key:"allow_hosts" doc:"Hosts that may be asked: names, addresses, or *.example.org for every name beneath one; empty means any."`
 	AllowNets  []string      `key:"allow_nets" doc:"Addresses or ranges that may be fetched although they are private, such as 192.168.1.0/24."`
+	Private    []string      `key:"private_hosts" doc:"Hosts at which models, tool servers, services, gateways and webhooks of members may be although their addresses are private or of this machine, such as ollama.lan or 192.168.1.7; *.lan means every name beneath it. Pictures are not fetched from them."`
 	MaxBytes   Size          `key:"max_bytes" default:"5MiB" min:"1KiB" max:"20MiB" doc:"Largest download."`
 	Timeout    time.Duration `key:"timeout" default:"15s" min:"100ms" max:"5m" doc:"Longest time for one download."`
 }

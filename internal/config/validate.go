@@ -139,6 +139,7 @@ func (c *Config) checkOutside(p *Problems) {
 	}
 	checkZone(p, "learn.time_zone", c.Learn.TimeZone)
 	checkItems(p, "fetch.allow_hosts", c.Fetch.AllowHosts, isHostPattern, "hosts such as media.example.org, *.example.org or 192.168.1.7")
+	checkItems(p, "fetch.private_hosts", c.Fetch.Private, isHostPattern, "hosts such as ollama.lan, *.lan or 192.168.1.7")
 	checkItems(p, "lingzhu.binding_hosts", c.Lingzhu.BindingHosts, isHostPattern, "hosts such as *.rokidcdn.com or media.example.org")
 	checkPrefixes(p, "fetch.allow_nets", c.Fetch.AllowNets)
 	const names = "exact names of commands, such as camera.snap; a * stands for nothing else here"

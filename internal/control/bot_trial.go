@@ -134,7 +134,10 @@ func (s *Service) explain(t *Trial, b BotStatus, f *talk.Failure, l talk.Lang) {
 	t.Cause = shortened(f.Cause)
 	if b.Trouble != "" {
 		// It is made of the same cause, in the owner's language.
-		t.Problem, t.Do, t.Cause, t.Command = b.Trouble, "", "", b.Command
+		t.Problem, t.Do, t.Command = b.Trouble, "", b.Command
+		if b.Kind != "openai" { // of a model the words name the kind of failure only
+			t.Cause = ""
+		}
 		if t.Command != "" {
 			t.Do = sayDoFarCommand.In(l)
 		}

@@ -87,7 +87,9 @@ func (s *Service) status(b store.Bot, l talk.Lang) BotStatus {
 	if s.Health != nil {
 		h = s.Health(b)
 	}
-	return BotStatus{Bot: b, Online: s.Board.Reachable(b), Health: h, Trouble: h.Trouble.In(l)}
+	// A bot that we connect to can always be tried; it is no better than its last answer.
+	online := s.Board.Reachable(b) && (h.Trouble == talk.Say{} || s.Board.Registry.Connects(b.Kind))
+	return BotStatus{Bot: b, Online: online, Health: h, Trouble: h.Trouble.In(l)}
 }
 
 // Bots lists the bots of the caller, by number.

@@ -55,6 +55,8 @@ type TurnRow struct {
 	store.Trace
 	BotName   string `json:"bot_name,omitempty"`
 	OwnerName string `json:"owner_name,omitempty"`
+	// AskerName is who asked, if that is somebody with an account.
+	AskerName string `json:"asker_name,omitempty"`
 }
 
 // TurnPage is turns, newest first.
@@ -113,7 +115,8 @@ func (s *Service) turnRows(ctx context.Context, owner string, list []store.Trace
 		return nil, err
 	}
 	for i, t := range list {
-		rows[i] = TurnRow{t, bots[t.Bot], people[t.Owner]}
+		_, asker, _ := strings.Cut(t.Person, ":")
+		rows[i] = TurnRow{t, bots[t.Bot], people[t.Owner], people[asker]}
 	}
 	return rows, nil
 }

@@ -25,6 +25,8 @@ const (
 	// minDial is the least time given to each address of a host when it has
 	// several.
 	minDial = 2 * time.Second
+	// dialLimit is how long an address may take to answer, whoever waits for it.
+	dialLimit = 10 * time.Second
 )
 
 // Resolver finds the addresses of a host; *net.Resolver is one. It is asked
@@ -50,7 +52,7 @@ func newGuard(hosts []string, nets []netip.Prefix, r Resolver) *guard {
 	for _, n := range nets {
 		g.nets = append(g.nets, n.Masked())
 	}
-	d := &net.Dialer{Control: g.control}
+	d := &net.Dialer{Timeout: dialLimit, ControlContext: g.control}
 	g.dial = d.DialContext
 	return g
 }
@@ -259,6 +261,11 @@ func (g *guard) connect(ctx context.Context, _, address string) (net.Conn, error
 	return conn, err
 }
 
+// openedKey marks the context of a connection to a host that may be private.
+type openedKey struct{}
+
+func opened(ctx context.Context) bool { return ctx.Value(openedKey{}) != nil }
+
 // open is connect for a connection that outlives its context.
 func (g *guard) open(ctx context.Context, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
@@ -307,7 +314,7 @@ func (g *guard) resolve(ctx context.Context, host string) ([]netip.Addr, error) 
 		return nil, fail(Network, "host has %d addresses", len(ips))
 	}
 	for _, ip := range ips {
-		if !g.allowed(ip) {
+		if !opened(ctx) && !g.allowed(ip) {
 			return nil, &Error{Reason: ForbiddenAddress, Err: errForbidden}
 		}
 	}
@@ -316,9 +323,9 @@ func (g *guard) resolve(ctx context.Context, host string) ([]netip.Addr, error) 
 
 // control looks at the address that the system is about to connect to: the last
 // word, should anything above be wrong.
-func (g *guard) control(_, address string, _ syscall.RawConn) error {
+func (g *guard) control(ctx context.Context, _, address string, _ syscall.RawConn) error {
 	ap, err := netip.ParseAddrPort(address)
-	if err != nil || !g.allowed(ap.Addr()) {
+	if err != nil || !opened(ctx) && !g.allowed(ap.Addr()) {
 		return &Error{Reason: ForbiddenAddress, Err: errForbidden}
 	}
 	return nil

@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -59,6 +60,9 @@ type Options struct {
 	// AllowNets are networks that may be connected to although they are not
 	// public, for example 192.168.1.0/24.
 	AllowNets []netip.Prefix
+	// PrivateHosts are hosts that [Fetcher.Dial] connects to although they may not be
+	// public, written like AllowHosts. Pictures are not fetched from them.
+	PrivateHosts []string
 	// MaxBytes is the largest picture, up to [MaxMaxBytes].
 	MaxBytes int64
 	// Timeout is the time for one picture, all in all.
@@ -82,6 +86,7 @@ type Options struct {
 // whatever a call started ends with it.
 type Fetcher struct {
 	guard     *guard
+	private   *guard // whose list has the private hosts; nil: there are none
 	transport *http.Transport
 	maxBytes  int64
 	timeout   time.Duration
@@ -113,6 +118,9 @@ func New(o Options) *Fetcher {
 		total:     newTotal(o.Registerer),
 		slots:     make(chan struct{}, atOnce),
 		flights:   map[string]*flight{},
+	}
+	if len(o.PrivateHosts) > 0 {
+		f.private = newGuard(o.PrivateHosts, o.AllowNets, o.Resolver)
 	}
 	f.transport = &http.Transport{
 		// No proxy, whatever the environment says: it would resolve the name
@@ -336,8 +344,12 @@ func (f *Fetcher) read(resp *http.Response) (*Image, error) {
 	return NewImage(data)
 }
 
-// Dial connects to an address that came from outside, if [Fetcher.Get] would.
-// The connection is the caller's.
+// Dial connects to an address that came from outside, if it is public, in AllowNets, or
+// that of one of PrivateHosts. The connection is the caller's.
 func (f *Fetcher) Dial(ctx context.Context, _, address string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err == nil && f.private != nil && f.private.hostAllowed(strings.ToLower(strings.TrimSuffix(host, "."))) {
+		ctx = context.WithValue(ctx, openedKey{}, true)
+	}
 	return f.guard.open(ctx, address)
 }

@@ -1114,7 +1114,7 @@ func trialPart(v *page.Visit, b control.BotStatus, t *control.Trial) templ.Compo
 				return templ_7745c5c3_Err
 			}
 		}
-		if t.Ended {
+		if t.Fine() {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 78, "<span>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

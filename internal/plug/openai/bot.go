@@ -34,6 +34,13 @@ type Options struct {
 	// cut long answers off, are not used. Nil means one of the bot's own, as
 	// [NewClient] makes it. Many bots can share one.
 	Client *http.Client
+	// Trusted reports whether the owner may learn what a server answers that fails: its
+	// status, its words, and where it points to. Others learn what is wrong in our own
+	// words, so that nobody looks around by bots where the server can reach. Nil: yes.
+	Trusted func(context.Context) bool
+	// Ended gets, after each answer, what is wrong and what the owner can do, and the zero
+	// Say if the model has answered. Nil: nobody wants to know.
+	Ended func(talk.Say)
 	// Logger takes what the owner should know. Nil means nobody does.
 	Logger *slog.Logger
 	// Toolbox is what the model may call beyond the device. Nil means nothing.
@@ -49,6 +56,8 @@ type Bot struct {
 	own      bool // the client is ours to close
 	log      *slog.Logger
 	toolbox  Toolbox
+	trusted  func(context.Context) bool
+	ended    func(talk.Say)
 	// opening is the request up to what depends on the turn, without the brace
 	// that closes it.
 	opening []byte
@@ -75,9 +84,15 @@ func New(s Settings, o Options) (*Bot, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Bot{settings: s, at: at, log: o.Logger, toolbox: o.Toolbox, sleep: sleep, jitter: rand.Float64, notePace: usualPace}
+	b := &Bot{settings: s, at: at, log: o.Logger, toolbox: o.Toolbox, trusted: o.Trusted, ended: o.Ended, sleep: sleep, jitter: rand.Float64, notePace: usualPace}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
+	}
+	if b.trusted == nil {
+		b.trusted = func(context.Context) bool { return true }
+	}
+	if b.ended == nil {
+		b.ended = func(talk.Say) {}
 	}
 	client := o.Client
 	if client == nil {
@@ -106,17 +121,27 @@ func (b *Bot) Close() {
 // environment names, and asks for no compression, which would hold pieces of an
 // answer back.
 func NewClient() *http.Client {
-	dialer := net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
-	return &http.Client{Transport: &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            dialer.DialContext,
+	t := newTransport((&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext)
+	t.Proxy = http.ProxyFromEnvironment
+	return &http.Client{Transport: t}
+}
+
+// NewGuardedClient is [NewClient] with another way to make connections, which says where
+// they may lead. There is no proxy: that would be what is guarded.
+func NewGuardedClient(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {
+	return &http.Client{Transport: newTransport(dial)}
+}
+
+func newTransport(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Transport {
+	return &http.Transport{
+		DialContext:            dial,
 		ForceAttemptHTTP2:      true,
 		TLSHandshakeTimeout:    10 * time.Second,
 		MaxIdleConnsPerHost:    32, // as many as ask one model at once without dialling anew
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
 		DisableCompression:     true,
-	}}
+	}
 }
 
 // functionFields of the request are about functions.

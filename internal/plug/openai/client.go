@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"patchbay/internal/fetch"
 )
 
 const (
@@ -262,5 +264,5 @@ func lasting(err error) bool {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
 		return true
 	}
-	return isTLS(err)
+	return isTLS(err) || fetch.Forbidden(err)
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/internal/fetch"
 	"patchbay/internal/talk"
 )
 
@@ -129,12 +130,32 @@ var (
 	sayBlind       = talk.Say{Zh: "模型不接受这张图片", En: "the model did not accept the picture"}
 	sayTooMuch     = talk.Say{Zh: "内容太长，模型处理不了", En: "this is too long for the model"}
 	sayUnreachable = talk.Say{Zh: "连不上模型", En: "the model cannot be reached"}
+	sayPrivate     = talk.Say{Zh: "模型的地址在内网，不允许访问", En: "the model's address is in a private network, where it may not be"}
 	sayBroke       = talk.Say{Zh: "与模型的连接断了", En: "the connection to the model broke"}
 	sayGarbled     = talk.Say{Zh: "模型的回答无法读取", En: "the model's answer cannot be read"}
 	sayFiltered    = talk.Say{Zh: "回答被模型的内容审核拦下了", En: "the model's content filter stopped the answer"}
 	sayOutOfLength = talk.Say{Zh: "模型还没开口就用完了字数", En: "the model used up its length before it said anything"}
 	sayBadCommand  = talk.Say{Zh: "模型给设备的指令有误", En: "the model's command for the device makes no sense"}
 )
+
+var saySilent = talk.Say{
+	Zh: "模型在规定时间内没有回答。请确认模型服务正在运行，没有过载；加载慢的模型可以调长 first_byte_timeout。",
+	En: "The model did not answer in time. See whether its server runs and is not overloaded; a model that loads slowly needs a longer first_byte_timeout.",
+}
+
+// fixes are what the owner can do about what is wrong with the bot. What is missing here is
+// about one question, and says nothing about the next.
+var fixes = map[talk.Say]talk.Say{
+	sayKey:         {Zh: "请检查 api_key。", En: "Check api_key."},
+	saySpent:       {Zh: "请为 api_key 对应的账户充值。", En: "The account behind api_key needs credit."},
+	sayUnknown:     {Zh: "请检查 base_url 和 model。", En: "Check base_url and model."},
+	sayThrottled:   {Zh: "请稍后再试，或提高账户的限额。", En: "Try again later, or have the limits of the account raised."},
+	sayServer:      {Zh: "请查看模型服务的日志。", En: "The log of the model's server tells more."},
+	sayUnreachable: {Zh: "请确认模型服务正在运行，base_url 正确。", En: "See whether the model's server runs, and whether base_url is right."},
+	sayPrivate:     {Zh: "请使用公网地址，或请管理员把主机加入 fetch.private_hosts。", En: "Use a public address, or ask an administrator to add its host to fetch.private_hosts."},
+	sayBroke:       {Zh: "请查看模型服务的日志。", En: "The log of the model's server tells more."},
+	sayGarbled:     {Zh: "请检查 base_url 是不是聊天接口的地址。", En: "See whether base_url is that of a chat API."},
+}
 
 // failed makes what [Bot.Answer] returns out of what stopped it.
 func (b *Bot) failed(ctx context.Context, turn *talk.Turn, err error) error {
@@ -148,14 +169,21 @@ func (b *Bot) failed(ctx context.Context, turn *talk.Turn, err error) error {
 		return f
 	}
 	if errors.Is(err, errFirstByte) || errors.Is(err, errIdle) {
+		b.ended(saySilent)
 		return talk.Fail(talk.TimedOut, "", err)
 	}
 	say, advice := told(err, len(turn.Images()) > 0 && b.settings.images())
+	if fix, ok := fixes[say]; ok {
+		b.ended(talk.Say{Zh: say.Zh + "。" + fix.Zh, En: strings.ToUpper(say.En[:1]) + say.En[1:] + ". " + fix.En})
+	}
 	cause := b.redact(err.Error())
 	if advice != "" {
 		cause += "; " + advice
 	}
 	f := &talk.Failure{Code: talk.BotFailed, Told: say.In(turn.Lang), Cause: cause}
+	if !b.trusted(ctx) {
+		f.Cause = strings.TrimSuffix(say.En+"; "+advice, "; ")
+	}
 	b.log.WarnContext(ctx, "the model failed", "turn", turn.ID, "model", b.settings.Model, "error", cause)
 	return f
 }
@@ -165,8 +193,11 @@ func told(err error, pictures bool) (say talk.Say, advice string) {
 	if e, ok := errors.AsType[*serverError](err); ok {
 		return e.told(pictures)
 	}
+	if fetch.Forbidden(err) {
+		return sayPrivate, "use a public address, or ask an administrator to add its host to fetch.private_hosts"
+	}
 	if _, ok := errors.AsType[*unreachableError](err); ok {
-		return sayUnreachable, ""
+		return sayUnreachable, "see whether the model's server runs, and whether base_url is right"
 	}
 	switch {
 	case errors.Is(err, errWebPage):
