@@ -4,7 +4,9 @@ package markdown
 
 import (
 	"bytes"
+	"context"
 	"html"
+	"io"
 	"net/url"
 	"strings"
 
@@ -19,9 +21,44 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// maxText is how much of a text is shown as Markdown, in bytes: reading it takes longer
-// than its length when somebody means it badly. What is longer is shown as it stands.
-const maxText = 128 << 10
+// Limits of what is shown as Markdown. The parser takes quadratic time, or memory, in each
+// of them. A text beyond one is shown as it stands.
+const (
+	maxText  = 64 << 10 // bytes
+	maxDepth = 32       // markers of quotes and lists at the beginning of a line
+	maxLinks = 1000     // opening brackets
+	maxMarks = 4000     // marks of emphasis
+	maxCells = 50_000   // of tables: rows that are too short are filled up
+)
+
+// cheap reports, in linear time, whether a text is within the limits.
+func cheap(source string) bool {
+	if len(source) > maxText || strings.Count(source, "[") > maxLinks {
+		return false
+	}
+	marks, lines, columns := 0, 0, 0
+	for _, mark := range []string{"*", "_", "~", "`"} {
+		marks += strings.Count(source, mark)
+	}
+	for line := range strings.SplitSeq(source, "\n") {
+		lines++
+		depth := 0
+		text := strings.TrimLeft(line, " \t>-+*.)0123456789")
+		line = line[:len(line)-len(text)]
+		if ruled := strings.Trim(line, " \t-") == "" || strings.Trim(line, " \t*") == ""; text != "" || !ruled {
+			for _, mark := range ">-+*.)" {
+				depth += strings.Count(line, string(mark))
+			}
+		}
+		if depth > maxDepth {
+			return false
+		}
+		if strings.Trim(text, "|-: \t\r") == "" { // between a table's head and its rows
+			columns = max(columns, strings.Count(text, "|")+1)
+		}
+	}
+	return marks <= maxMarks && lines*columns <= maxCells
+}
 
 var reader = goldmark.New(
 	// Styles inside a page are refused, so columns say their place by an attribute.
@@ -34,18 +71,26 @@ var reader = goldmark.New(
 // https only, and pictures are words: pages fetch nothing from others.
 func HTML(source string) string {
 	var out bytes.Buffer
-	if len(source) > maxText || reader.Convert([]byte(source), &out) != nil {
+	if !cheap(source) || reader.Convert([]byte(source), &out) != nil {
 		return "<p>" + html.EscapeString(source) + "</p>"
 	}
 	return out.String()
 }
 
-// Show is a text as a part of a page.
-func Show(source string) templ.Component { return templ.Raw(HTML(source)) }
+// Show is a text as a part of a page. It is not read if nobody waits for the page any more.
+func Show(source string) templ.Component {
+	return templ.ComponentFunc(func(ctx context.Context, w io.Writer) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		_, err := io.WriteString(w, HTML(source))
+		return err
+	})
+}
 
 // Plain are the words of a text, without what makes them fat or a table.
 func Plain(source string) string {
-	if len(source) > maxText {
+	if !cheap(source) {
 		return source
 	}
 	raw := []byte(source)
