@@ -23,8 +23,8 @@ const (
 // Failure is why an answer did not come about, or broke off.
 type Failure struct {
 	Code Code `json:"code"`
-	// Told is a few words for the person: short, without secrets, in whatever
-	// language the bot's far side speaks. It may be empty.
+	// Told is a few words for the person: short, without secrets, in their language, and
+	// ours: what a far side says of itself is a cause. It may be empty.
 	Told string `json:"told,omitempty"`
 	// Cause is for the owner and the log, not for the person.
 	Cause string `json:"cause,omitempty"`

@@ -48,6 +48,10 @@ func commandOf(fault talk.Say) string {
 // sayIncompatible is what the person hears of errIncompatible.
 var sayIncompatible = talk.Say{Zh: "插件与 OpenClaw 的版本不兼容，请联系机器人的主人", En: "the plugin does not fit this version of OpenClaw; please tell the bot's owner"}
 
+// sayReported is what the person hears of every other error. The plugin's own words are
+// for the owner: they are in English and name the inside of programs.
+var sayReported = talk.Say{Zh: "OpenClaw 没能回答，请稍后再试；原因机器人的主人可以看到", En: "OpenClaw could not answer; try again later, the bot's owner can see why"}
+
 // incompatible is what the plugin says when OpenClaw has no route for it: its
 // request to itself gets 404, or 405 from the control page.
 var incompatible = regexp.MustCompile(`^HTTP error: (404|405)\b`)
@@ -57,7 +61,7 @@ var endpointOff = regexp.MustCompile(`^OpenClaw API error: (404|405)\b`)
 
 // Lengths of what is passed on of an error.
 const (
-	maxTold  = 80      // characters; glasses show some twenty at once
+	maxTold  = 80      // characters, of a status
 	maxCause = 2 << 10 // bytes
 )
 
@@ -72,7 +76,7 @@ func explain(text string, lang talk.Lang) (*talk.Failure, talk.Say) {
 	}
 	short := tellable(text)
 	if endpointOff.MatchString(text) {
-		return &talk.Failure{Code: talk.BotFailed, Told: short, Cause: cause}, errEndpoint
+		return &talk.Failure{Code: talk.BotFailed, Told: sayReported.In(lang), Cause: cause}, errEndpoint
 	}
 	owner := talk.Say{Zh: "OpenClaw 或插件报告错误：" + short, En: "OpenClaw or the plugin reported an error: " + short}
 	if short == "" {
@@ -81,7 +85,7 @@ func explain(text string, lang talk.Lang) (*talk.Failure, talk.Say) {
 	if cause == "" {
 		cause = "the plugin reported an error without saying which"
 	}
-	return &talk.Failure{Code: talk.BotFailed, Told: short, Cause: cause}, owner
+	return &talk.Failure{Code: talk.BotFailed, Told: sayReported.In(lang), Cause: cause}, owner
 }
 
 var (
@@ -92,7 +96,7 @@ var (
 // hideSecrets replaces what looks like a key.
 func hideSecrets(s string) string { return secrets.ReplaceAllString(s, "${3}…") }
 
-// tellable shortens an error to what a person can hear: no keys, no addresses,
+// tellable shortens an error to what fits a status: no keys, no addresses,
 // no markup.
 func tellable(s string) string {
 	if i := strings.Index(s, "<"); i >= 0 {

@@ -192,7 +192,7 @@ func TestPlugin_errorThenChat(t *testing.T) {
 	s.fail("bad", "OpenClaw API error: 500 - boom")
 	a := r.ask(t.Context(), b, "t1", "bad")
 	f := a.fails(t, talk.BotFailed)
-	if a.said() != "c0 c1 " || f.Told != "OpenClaw API error: 500 - boom" || f.Cause != f.Told {
+	if a.said() != "c0 c1 " || f.Told != sayReported.En && f.Told != sayReported.Zh || f.Cause != "OpenClaw API error: 500 - boom" {
 		t.Errorf("said %q, failed with %+v", a.said(), f)
 	}
 	// The next summary begins with what the failed answer left behind.
@@ -458,7 +458,7 @@ func TestPlugin_endpointOff(t *testing.T) {
 		return errors.New("OpenClaw API error: 404 - Not Found")
 	})
 	f := r.ask(t.Context(), r.plugged(), "t1", "hi").fails(t, talk.BotFailed)
-	if f.Told != "OpenClaw API error: 404 - Not Found" {
+	if f.Told != sayReported.En && f.Told != sayReported.Zh || f.Cause != "OpenClaw API error: 404 - Not Found" {
 		t.Errorf("the person hears %q", f.Told)
 	}
 	st, _ := r.s.Status(7)

@@ -66,7 +66,7 @@ func TestSpill_bounded(t *testing.T) {
 }
 
 func TestExplain(t *testing.T) {
-	for _, c := range []struct{ text, told, cause string }{
+	for _, c := range []struct{ text, short, cause string }{
 		{"OpenClaw API error: 500 - boom", "OpenClaw API error: 500 - boom", "OpenClaw API error: 500 - boom"},
 		{"terminated", "terminated", "terminated"},
 		{"", "", "the plugin reported an error without saying which"},
@@ -83,10 +83,10 @@ func TestExplain(t *testing.T) {
 		{strings.Repeat("很长", 100), strings.Repeat("很长", 39) + "很…", strings.Repeat("很长", 100)},
 	} {
 		f, owner := explain(c.text, talk.Chinese)
-		if f.Code != talk.BotFailed || f.Told != c.told || f.Cause != c.cause {
+		if f.Code != talk.BotFailed || f.Told != sayReported.Zh || f.Cause != c.cause {
 			t.Errorf("%.60q: told %q, cause %q", c.text, f.Told, f.Cause)
 		}
-		if !strings.Contains(owner.In(talk.English), c.told) || owner.In(talk.Chinese) == owner.In(talk.English) {
+		if !strings.Contains(owner.In(talk.English), c.short) || owner.In(talk.Chinese) == owner.In(talk.English) {
 			t.Errorf("%.60q: the owner reads %v", c.text, owner)
 		}
 	}
