@@ -63,7 +63,7 @@ func TestNodeCommands(t *testing.T) {
 		t.Errorf("the list is\n%s", got)
 	}
 	d.failing(exitFailed, "", []string{"node", "invoke", "Kitchen", "system.which"}, "approved first: patchbay pair approve "+second)
-	if got := d.ok("pair", "list"); !strings.Contains(got, "to run the commands kitchen.echo, mcp.tools.call.v1, system.run (dangerous), system.which\n") {
+	if got := d.ok("pair", "list"); !strings.Contains(got, "to run the commands kitchen.echo, mcp.tools.call.v1, system.run (dangerous), system.which\n") || !strings.Contains(got, "127.0.0.1") {
 		t.Errorf("who waits is\n%s", got)
 	}
 	if got := d.ok("node", "describe", "kitchen"); !strings.Contains(got, "Node Kitchen: connected\n") || !strings.Contains(got, "no command that can be called") ||

@@ -55,7 +55,7 @@ func keptPairs(ctx context.Context, b *app.Base) (p pairing, err error) {
 		p.Nodes = append(p.Nodes, wire.NodeRequest{
 			RequestID: r.ID, NodeID: r.Peer, ClientID: r.Ask.ClientID, ClientMode: r.Ask.ClientMode, DisplayName: r.Ask.Name, Platform: r.Ask.Platform,
 			Version: r.Ask.Version, DeviceFamily: r.Ask.Family, Caps: r.Ask.Caps, Commands: r.Ask.Commands, Scopes: wire.ApproveScopes(r.Ask.Commands),
-			TS: millisOf(r.Created),
+			RemoteIP: r.Address, TS: millisOf(r.Created),
 		})
 	}
 	boards, err := b.Store.Devices.Waiting(ctx, now)

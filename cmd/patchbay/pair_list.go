@@ -69,7 +69,7 @@ func (sh *shell) pairTable(p pairing, again string) {
 			row(r.RequestID, r.DeviceID, r.DisplayName, r.Platform, r.RemoteIP, sh.wants(r.Roles, r.Scopes), r.TS)
 		}
 		for _, r := range p.Nodes {
-			row(r.RequestID, r.NodeID, r.DisplayName, r.Platform, "", sh.runs(r.Commands), r.TS)
+			row(r.RequestID, r.NodeID, r.DisplayName, r.Platform, r.RemoteIP, sh.runs(r.Commands), r.TS)
 		}
 		sh.table([]talk.Say{sayRequest, sayID, sayName, sayPlatform, sayComesFrom, sayAsked, sayWants}, cells)
 		sh.say(sayDecide, again)

@@ -110,10 +110,11 @@ func (g *Gateway) agentsList(ctx context.Context, c *conn, _ []byte) (any, *wire
 		Agents  []agent `json:"agents"`
 	}{mainAgent, mainAgent, "per-sender", []agent{}}
 	for i, b := range bots {
+		id := strconv.FormatInt(b.Number, 10)
 		if i == 0 {
-			out.Agents = append(out.Agents, agent{mainAgent, b.Name})
+			out.Default = id // mainAgent means it too, and is not listed besides
 		}
-		out.Agents = append(out.Agents, agent{strconv.FormatInt(b.Number, 10), b.Name})
+		out.Agents = append(out.Agents, agent{id, b.Name})
 	}
 	return out, nil
 }

@@ -202,9 +202,10 @@ func TestAgent(t *testing.T) {
 	if got := call[m](op, wire.MethodAgentWait, m{"runId": "b", "timeoutMs": 1}); got["status"] != "timeout" {
 		t.Errorf("%v", got)
 	}
-	agents := call[m](op, wire.MethodAgentsList, m{})["agents"].([]any)
-	if len(agents) != 2 || agents[0].(m)["id"] != "main" || agents[1].(m)["id"] != strconv.FormatInt(bot.Number, 10) {
-		t.Errorf("%v", agents)
+	list := call[m](op, wire.MethodAgentsList, m{})
+	agents, id := list["agents"].([]any), strconv.FormatInt(bot.Number, 10)
+	if len(agents) != 1 || agents[0].(m)["id"] != id || list["defaultId"] != id {
+		t.Errorf("%v", list)
 	}
 }
 

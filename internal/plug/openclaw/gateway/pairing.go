@@ -35,7 +35,7 @@ func nodeRequest(r store.PeerRequest, silent bool) wire.NodeRequest {
 	n := wire.NodeRequest{
 		RequestID: r.ID, NodeID: r.Peer, ClientID: r.Ask.ClientID, ClientMode: r.Ask.ClientMode, DisplayName: r.Ask.Name, Platform: r.Ask.Platform,
 		Version: r.Ask.Version, DeviceFamily: r.Ask.Family, Caps: r.Ask.Caps, Commands: r.Ask.Commands, Scopes: wire.ApproveScopes(r.Ask.Commands),
-		Silent: silent, TS: millis(r.Created),
+		RemoteIP: r.Address, Silent: silent, TS: millis(r.Created),
 	}
 	if n.Caps == nil {
 		n.Caps = []string{}

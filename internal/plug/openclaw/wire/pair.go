@@ -13,6 +13,7 @@ type NodeRequest struct {
 	Platform     string   `json:"platform,omitempty"`
 	Version      string   `json:"version,omitempty"`
 	DeviceFamily string   `json:"deviceFamily,omitempty"`
+	RemoteIP     string   `json:"remoteIp,omitempty"`
 	Caps         []string `json:"caps"`
 	Commands     []string `json:"commands"`
 	// Scopes are what an operator needs to approve it, see [ApproveScopes]. The

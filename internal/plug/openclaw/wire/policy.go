@@ -87,9 +87,12 @@ var platformCommands = map[string][]string{
 	MacOS: {
 		"camera.list", "camera.ptz.status", "location.get", "device.info", "device.status", "device.apps", "contacts.search",
 		"calendar.events", "reminders.list", "photos.latest", "motion.activity", "motion.pedometer", "system.notify", "computer.act",
+		"ollama.models", "ollama.chat",
 	},
-	Windows:  {"camera.list", "location.get", "device.info", "device.status", "system.notify", "computer.act"},
-	Linux:    {"system.notify", "computer.act"},
+	// ollama.*: the plugin of that name, which OpenClaw brings along, allows them to
+	// desktops (extensions/ollama/src/node-inference-contract.ts of 2026.9.6).
+	Windows:  {"camera.list", "location.get", "device.info", "device.status", "system.notify", "computer.act", "ollama.models", "ollama.chat"},
+	Linux:    {"system.notify", "computer.act", "ollama.models", "ollama.chat"},
 	Unlisted: {"camera.list", "location.get", "system.notify"},
 }
 

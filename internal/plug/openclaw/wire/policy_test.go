@@ -42,6 +42,12 @@ func TestDeclarable(t *testing.T) {
 	if got := (Policy{}).Declarable(linux); !slices.Equal(got, []string{CommandTool, "system.run"}) {
 		t.Errorf("%q", got)
 	}
+	for platform, family := range map[string]string{"linux": "Linux", "macos": "Mac", "windows": "Windows", "android": ""} {
+		s := &Surface{Platform: platform, Family: family, Declared: []string{"ollama.models", "ollama.chat"}}
+		if got := (Policy{}).Declarable(s); slices.Equal(got, s.Declared) != (platform != "android") {
+			t.Errorf("on %s: %q", platform, got)
+		}
+	}
 	if got := (Policy{Deny: []string{"system.run"}}).Declarable(linux); !slices.Equal(got, []string{CommandTool}) {
 		t.Errorf("%q", got)
 	}
