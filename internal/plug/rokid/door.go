@@ -16,6 +16,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -182,16 +183,19 @@ func (d *Door) read(w http.ResponseWriter, r *http.Request) (*call, error) {
 	http.NewResponseController(w).SetReadDeadline(time.Now().Add(readLimit)) //nolint:errcheck // not every connection has one
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, d.MaxImageBody))
 	if err != nil {
+		c := &call{request: beginningOf(body)}
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			err = &errJSON{"the body is too large"}
+			// Whoever is still sending would not see an answer, so some more is read first.
+			io.Copy(io.Discard, io.LimitReader(r.Body, 2*d.MaxImageBody)) //nolint:errcheck // it is thrown away
+			return c, errTooLarge
 		}
-		return &call{}, err
+		return c, fmt.Errorf("%w: %w", errCutOff, err)
 	}
 	http.NewResponseController(w).SetReadDeadline(time.Time{}) //nolint:errcheck // as above
 	req, err := parseRequest(body)
 	c := &call{request: req}
 	if err == nil && int64(len(body)) > d.MaxBody && !hasDataURI(req.Images) {
-		err = &errJSON{"the body is too large"}
+		err = errTooLong
 	}
 	return c, err
 }
@@ -206,20 +210,24 @@ func hasDataURI(images []string) bool {
 }
 
 // refuse answers a body that cannot be used.
+//
+// The context has often ended by then: a server gives up reading with it. What can still
+// be written is written.
 func (d *Door) refuse(ctx context.Context, c *call, err error) {
-	if ctx.Err() != nil {
-		return
-	}
 	d.metrics.refused.WithLabelValues("body").Inc()
 	d.Logger.WarnContext(ctx, "a request was refused", "door", DoorName, "cause", err, "key", c.principal.Key.ID)
 	bad, isJSON := errors.AsType[*errJSON](err)
 	switch {
+	case errors.Is(err, errTooLarge): // a wearer's photo, most likely
+		c.say(sayBigImage.In(c.lang))
+	case errors.Is(err, errTooLong):
+		c.say(sayTooLong.In(c.lang))
+	case errors.Is(err, errCutOff):
+		c.say(sayCutOff.In(c.lang))
 	case isJSON:
 		c.stream.fail(bad.Error(), false)
 	case errors.Is(err, errMissing):
 		c.stream.fail(tellMissing, c.MessageID != "" || c.AgentID != "")
-	default:
-		c.stream.fail(tellJSON+"the body could not be read", false)
 	}
 }
 

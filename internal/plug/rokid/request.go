@@ -31,7 +31,13 @@ const (
 	tellJSON    = "Invalid JSON: "
 )
 
-var errMissing = errors.New("missing message_id, agent_id, or message")
+var (
+	errMissing = errors.New("missing message_id, agent_id, or message")
+	// errTooLarge and errCutOff are what wearers can bring about, and hear of.
+	errTooLarge = errors.New("the body is too large")
+	errTooLong  = errors.New("the body is too large, and has no picture in it")
+	errCutOff   = errors.New("the body did not arrive")
+)
 
 // errJSON is a body that cannot be read.
 type errJSON struct{ short string }
@@ -60,6 +66,7 @@ func parseRequest(body []byte) (request, error) {
 		Message    json.RawMessage `json:"message"`
 		FirstImage string          `json:"first_round_image"`
 	}
+	body = bytes.TrimPrefix(body, []byte("\ufeff")) // some programs begin with a byte-order mark
 	if err := json.Unmarshal(body, &raw); err != nil {
 		return request{}, &errJSON{shortJSONError(err)}
 	}
@@ -85,6 +92,37 @@ func parseRequest(body []byte) (request, error) {
 		r.Images = []string{asDataURI(raw.FirstImage)}
 	}
 	return r, nil
+}
+
+// beginningOf is what the beginning of a body tells: the platform sends the ids and what
+// the device says of itself before the words and the picture.
+func beginningOf(body []byte) (r request) {
+	d := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, []byte("\ufeff"))))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return r
+	}
+	for {
+		key, err := d.Token()
+		if err != nil {
+			return r
+		}
+		var value json.RawMessage
+		if d.Decode(&value) != nil {
+			return r
+		}
+		var id scalar
+		if id.UnmarshalJSON(value) != nil || len(id) > maxID {
+			id = ""
+		}
+		switch key {
+		case "message_id":
+			r.MessageID = string(id)
+		case "agent_id":
+			r.AgentID = string(id)
+		case "metadata":
+			r.Lang = metadataLang(value)
+		}
+	}
 }
 
 // take keeps what the wearer said last: the run of user elements at the end,

@@ -29,6 +29,8 @@ var (
 	sayNoPicture = talk.Say{Zh: "图片没能收到，请再拍一次。", En: "The picture did not arrive. Please take it again."}
 	sayBadImage  = talk.Say{Zh: "这张图片无法识别，请再拍一次。", En: "That picture cannot be read. Please take it again."}
 	sayBigImage  = talk.Say{Zh: "图片太大了，请再拍一次。", En: "That picture is too large. Please take it again."}
+	sayCutOff    = talk.Say{Zh: "网络太慢，问题没能收全，请再试一次。", En: "The network is slow and your question did not arrive. Please try again."}
+	sayTooLong   = talk.Say{Zh: "说的内容太长了，请说短一点。", En: "That is too long. Please say it in fewer words."}
 	sayEnough    = talk.Say{Zh: "照片太多了，请过一会儿再试。", En: "That is a lot of pictures. Please wait a while."}
 
 	sayMore    = talk.Say{Zh: "…说“继续”看更多", En: "… say “more” to go on"}
