@@ -48,9 +48,11 @@ func (b *Board) plugIn() {
 	d := b.device
 	o := board.Outlet{ID: OutletOf(d.Number), Owner: d.Owner, Slug: slugOf(d), Kind: Kind, Title: d.Name, Timeout: callLimit}
 	socket, err := b.house.Hub.Plug(o, b)
-	if errors.Is(err, board.ErrPlugged) && o.Slug != plainSlug(d) {
-		o.Slug = plainSlug(d)
-		socket, err = b.house.Hub.Plug(o, b)
+	for _, slug := range []string{plainSlug(d), ownSlug(d)} {
+		if errors.Is(err, board.ErrPlugged) {
+			o.Slug = slug
+			socket, err = b.house.Hub.Plug(o, b)
+		}
 	}
 	if err != nil {
 		b.house.Logger.Error("the tools of a board cannot be offered", "device", d.Number, "error", err)
@@ -145,10 +147,14 @@ func (b *Board) changed(ctx context.Context, d store.Device) error {
 	case b.socket == nil:
 		b.plugIn()
 	case d.Name != old.Name:
-		if err := b.socket.Rename(slugOf(d), d.Name); err != nil {
-			if err := b.socket.Rename(plainSlug(d), d.Name); err != nil {
-				b.house.Logger.Warn("a board's tools keep their names", "device", b.number, "error", err)
+		var err error
+		for _, slug := range []string{slugOf(d), plainSlug(d), ownSlug(d)} {
+			if err = b.socket.Rename(slug, d.Name); err == nil {
+				break
 			}
+		}
+		if err != nil {
+			b.house.Logger.Warn("a board's tools keep their names", "device", b.number, "error", err)
 		}
 	}
 	b.mu.Unlock()

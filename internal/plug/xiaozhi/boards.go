@@ -309,6 +309,11 @@ func slugOf(d store.Device) string {
 
 func plainSlug(d store.Device) string { return "board-" + strconv.FormatInt(d.Number, 10) }
 
+// ownSlug is one that no other board has, not even one that is named like a plain one.
+func ownSlug(d store.Device) string {
+	return plainSlug(d) + "-" + strings.ReplaceAll(d.Hardware, ":", "")
+}
+
 // wakeWord reports whether a text is one of those with which boards are woken. How it is
 // punctuated does not matter: pages greet with "嘿，你好呀".
 func (h *Boards) wakeWord(text string) bool {
