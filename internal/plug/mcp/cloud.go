@@ -165,8 +165,8 @@ func (cs *Clouds) Close() {
 var (
 	sayCloudRefused = talk.Say{Zh: "对方拒绝了这个地址，请从控制台重新复制。", En: "The service refuses the address; copy it again from its console."}
 	sayCloudPrivate = talk.Say{
-		Zh: "这个地址通向内网或特殊网络，只有管理员添加的服务才能到那里。请使用公网地址，或请管理员放行那个网络（fetch.allow_nets）。",
-		En: "The address leads to a private or special network, where only the services of administrators may be. Use a public address, or ask an administrator to allow that network (fetch.allow_nets).",
+		Zh: "这个地址通向内网或特殊网络，只有管理员添加的服务才能到那里。请使用公网地址，或请管理员放行那台主机（fetch.private_hosts）。",
+		En: "The address leads to a private or special network, where only the services of administrators may be. Use a public address, or ask an administrator to allow that host (fetch.private_hosts).",
 	}
 	sayCloudAway  = talk.Say{Zh: "无法连接到该服务，稍后会重试。", En: "The service cannot be reached; it is tried again."}
 	sayCloudEnded = talk.Say{Zh: "对方断开了连接，稍后会重试。", En: "The service ended the connection; it is tried again."}

@@ -44,8 +44,8 @@ var (
 		En: "No secure connection: the server's certificate cannot be trusted, or it does not speak https.",
 	}
 	sayPrivate = talk.Say{
-		Zh: "这个地址通向内网或特殊网络，只有管理员添加的服务器才能到那里。请使用公网地址，或请管理员放行那个网络（fetch.allow_nets）。",
-		En: "The address leads to a private or special network, where only the servers of administrators may be. Use a public address, or ask an administrator to allow that network (fetch.allow_nets).",
+		Zh: "这个地址通向内网或特殊网络，只有管理员添加的服务器才能到那里。请使用公网地址，或请管理员放行那台主机（fetch.private_hosts）。",
+		En: "The address leads to a private or special network, where only the servers of administrators may be. Use a public address, or ask an administrator to allow that host (fetch.private_hosts).",
 	}
 	sayUnreachable = talk.Say{
 		Zh: "无法连接到服务器。",

@@ -87,8 +87,8 @@ var (
 		En: "There is no host of the gateway's name. See whether the address is spelt right.",
 	}
 	sayPrivate = talk.Say{
-		Zh: "网关的地址通向内网或特殊网络，只有管理员添加的网关才能在那里。请使用公网地址，或请管理员放行那个网络（fetch.allow_nets）。",
-		En: "The gateway's address leads to a private or special network, where only the gateways of administrators may be. Use a public address, or ask an administrator to allow that network (fetch.allow_nets).",
+		Zh: "网关的地址通向内网或特殊网络，只有管理员添加的网关才能在那里。请使用公网地址，或请管理员放行那台主机（fetch.private_hosts）。",
+		En: "The gateway's address leads to a private or special network, where only the gateways of administrators may be. Use a public address, or ask an administrator to allow that host (fetch.private_hosts).",
 	}
 	sayInsecure = talk.Say{
 		Zh: "无法与网关建立加密连接：证书不可信，或它不使用 TLS。",
