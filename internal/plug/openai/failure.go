@@ -138,25 +138,6 @@ var (
 	sayBadCommand  = talk.Say{Zh: "模型给设备的指令有误", En: "the model's command for the device makes no sense"}
 )
 
-var saySilent = talk.Say{
-	Zh: "模型在规定时间内没有回答。请确认模型服务正在运行，没有过载；加载慢的模型可以调长 first_byte_timeout。",
-	En: "The model did not answer in time. See whether its server runs and is not overloaded; a model that loads slowly needs a longer first_byte_timeout.",
-}
-
-// fixes are what the owner can do about what is wrong with the bot. What is missing here is
-// about one question, and says nothing about the next.
-var fixes = map[talk.Say]talk.Say{
-	sayKey:         {Zh: "请检查 api_key。", En: "Check api_key."},
-	saySpent:       {Zh: "请为 api_key 对应的账户充值。", En: "The account behind api_key needs credit."},
-	sayUnknown:     {Zh: "请检查 base_url 和 model。", En: "Check base_url and model."},
-	sayThrottled:   {Zh: "请稍后再试，或提高账户的限额。", En: "Try again later, or have the limits of the account raised."},
-	sayServer:      {Zh: "请查看模型服务的日志。", En: "The log of the model's server tells more."},
-	sayUnreachable: {Zh: "请确认模型服务正在运行，base_url 正确。", En: "See whether the model's server runs, and whether base_url is right."},
-	sayPrivate:     {Zh: "请使用公网地址，或请管理员把主机加入 fetch.private_hosts。", En: "Use a public address, or ask an administrator to add its host to fetch.private_hosts."},
-	sayBroke:       {Zh: "请查看模型服务的日志。", En: "The log of the model's server tells more."},
-	sayGarbled:     {Zh: "请检查 base_url 是不是聊天接口的地址。", En: "See whether base_url is that of a chat API."},
-}
-
 // failed makes what [Bot.Answer] returns out of what stopped it.
 func (b *Bot) failed(ctx context.Context, turn *talk.Turn, err error) error {
 	if e, ok := errors.AsType[*emitError](err); ok {
