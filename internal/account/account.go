@@ -149,6 +149,8 @@ func CheckPassword(password string) error {
 		return ErrPasswordShort
 	case len(password) > maxPassword:
 		return ErrPasswordLong
+	case isCommon(password):
+		return ErrPasswordCommon
 	}
 	return nil
 }

@@ -246,3 +246,20 @@ func TestNamesAlike(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What is guessed first is refused; what people make of words of their own is not.
+func TestCommonPasswords(t *testing.T) {
+	for _, password := range []string{
+		"password", "Password1", "P@ssw0rd", "p4ssw0rd!", "12345678", "87654321", "qwertyui", "1q2w3e4r", "aaaaaaaa", "abcabcabc", "12121212",
+		"letmein123", "iloveyou", "admin123", "Welcome1!", "woaini1314", "sunshine99", "zaq12wsx", "trustno1",
+	} {
+		if err := account.CheckPassword(password); !errors.Is(err, account.ErrPasswordCommon) {
+			t.Errorf("%q: %v", password, err)
+		}
+	}
+	for _, password := range []string{"correct horse", "battery staple", "another horse", "k7-Qx!m2Zp", "我的密码是很长的一句话", "sunshine on the hill", "patchbay"} {
+		if err := account.CheckPassword(password); err != nil {
+			t.Errorf("%q: %v", password, err)
+		}
+	}
+}

@@ -63,7 +63,10 @@ func New(o Options) (*Server, error) {
 // Key is the process's own key.
 func (s *Server) Key() string { return s.key }
 
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store") // keys, tokens, and what belongs to somebody
+	s.mux.ServeHTTP(w, r)
+}
 
 var errForeign = errors.New("the local key is good on this machine only")
 
@@ -120,10 +123,11 @@ func forPeople(rules string) string {
 	return r.String()
 }
 
-// Allows says whether a request shows a good key.
-func (s *Server) Allows(r *http.Request) bool {
-	_, _, err := s.caller(r, scopes(""))
-	return err == nil
+// AllowsAdmin reports whether a request shows a good key of somebody who runs the
+// installation, with scope admin.
+func (s *Server) AllowsAdmin(r *http.Request) bool {
+	c, _, err := s.caller(r, scopes(""))
+	return err == nil && c.Admin
 }
 
 // guarded lets those through who show a key of scope operator or admin, or of one more.

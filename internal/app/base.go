@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	_ "time/tzdata" // people choose time zones, and not every machine has them
 
 	"patchbay/internal/account"
@@ -45,6 +46,7 @@ type Base struct {
 
 // OpenBase opens the data folder or the database that is configured.
 func OpenBase(ctx context.Context, c *config.Config, version string, log *slog.Logger) (*Base, error) {
+	closeFolder(c.Data, log)
 	box, err := openBox(c)
 	if err != nil {
 		return nil, err
@@ -57,6 +59,18 @@ func OpenBase(ctx context.Context, c *config.Config, version string, log *slog.L
 	b.Agents = agents.New(b.agentOptions(log))
 	b.Registry = board.NewRegistry(db, box, kinds(log, b), func() any { return new(rokid.Settings) }, func() any { return new(bots.Settings) }, func() any { return new(quiz.Settings) })
 	return b, nil
+}
+
+// closeFolder keeps others on the machine out of the data folder, also if it was made by
+// somebody else with wider rights.
+func closeFolder(folder string, log *slog.Logger) {
+	info, err := os.Stat(folder)
+	if err != nil || info.Mode().Perm()&0o077 == 0 {
+		return // it is made later, and then it is closed
+	}
+	if err := os.Chmod(folder, 0o700); err != nil { //nolint:gosec // a folder has to be entered
+		log.Warn("others on this machine can look into the data folder; make it yours alone: chmod 700", "folder", folder, "error", err)
+	}
 }
 
 func openBox(c *config.Config) (*seal.Box, error) {

@@ -254,6 +254,7 @@ var (
 	sayLearnKey     = talk.Say{Zh: "需要权限为 learn、operator 或 admin 的密钥，写成 Authorization: Bearer …", En: "a key with scope learn, operator or admin is needed, as Authorization: Bearer …"}
 	sayKeyUnchecked = talk.Say{Zh: "无法检查密钥；请稍后再试", En: "the key could not be checked; try again later"}
 	sayFileLarge    = talk.Say{Zh: "文件超过 %d MiB（设置 learn.import_size）", En: "the file is larger than %d MiB (setting learn.import_size)"}
+	sayImportsBusy  = talk.Say{Zh: "正在导入别的文件；请稍后再试", En: "other files are being imported; try again in a moment"}
 	sayFileBroken   = talk.Say{Zh: "文件没有传完", En: "the file broke off"}
 	sayFileFormat   = talk.Say{Zh: "格式是 json、csv、md 或 apkg", En: "the format is json, csv, md or apkg"}
 	sayOurFault     = talk.Say{Zh: "出了点问题；日志里有说明", En: "something went wrong; the log says what"}
@@ -278,6 +279,13 @@ func (f *learnFiles) take(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	release, ok := f.service.ReserveImport()
+	if !ok {
+		w.Header().Set("Retry-After", "10")
+		tellWrong(w, r, http.StatusServiceUnavailable, sayImportsBusy.Wrong())
+		return
+	}
+	defer release()
 	began := time.Now()
 	limits := http.NewResponseController(w)
 	limits.SetWriteDeadline(time.Now().Add(transferTime)) //nolint:errcheck // then the server's own holds

@@ -21,11 +21,11 @@ func metricsHandler(c *config.Config, reg *prometheus.Registry, control *api.Ser
 		switch {
 		case c.Metrics.Listen != "":
 			http.NotFound(w, r)
-		case c.Metrics.Open, addresses.Of(r).IsLoopback() && !observe.Forwarded(r), control.Allows(r):
+		case c.Metrics.Open, addresses.Of(r).IsLoopback() && !observe.Forwarded(r) && observe.LocalHost(r), control.AllowsAdmin(r):
 			numbers.ServeHTTP(w, r)
 		default:
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "the numbers are for this machine, or for a key with scope operator or admin", http.StatusUnauthorized)
+			http.Error(w, "the numbers are for this machine, or for an administrator's key with scope admin", http.StatusUnauthorized)
 		}
 	})
 }

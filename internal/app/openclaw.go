@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -66,12 +67,24 @@ func tellsOthers(messages *bus.Bus, subject string) (tell func([]byte) error, he
 	return tell, hear
 }
 
+// foreignPage reports whether a page of another site asks: browsers say whose page it is,
+// programs say nothing.
+func foreignPage(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	u, err := url.Parse(origin)
+	return origin != "" && (err != nil || !strings.EqualFold(u.Host, r.Host))
+}
+
 // orGateway hands WebSockets to the gateway that come to an address that is nobody
 // else's: OpenClaw's programs use whatever address they are given.
 func orGateway(mux *http.ServeMux, g http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 			if _, pattern := mux.Handler(r); pattern == "" || pattern == homePattern {
+				if foreignPage(r) {
+					http.Error(w, "a page of another site may not connect here", http.StatusForbidden)
+					return
+				}
 				g.ServeHTTP(w, r)
 				return
 			}

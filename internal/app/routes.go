@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"patchbay/internal/config"
 	"patchbay/internal/console"
 	"patchbay/internal/plug/mcp"
 	"patchbay/internal/plug/xiaozhi"
@@ -91,4 +92,18 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
 	json.NewEncoder(w).Encode(v) //nolint:errcheck // the caller has gone
+}
+
+// byHTTPS reports whether the outside reaches the server by https.
+func byHTTPS(c *config.Config) bool { return strings.HasPrefix(c.PublicURL, "https://") }
+
+// onlyHTTPS has browsers come back by https alone (RFC 6797), if that is how they come.
+func onlyHTTPS(c *config.Config, next http.Handler) http.Handler {
+	if !byHTTPS(c) {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Strict-Transport-Security", "max-age=31536000") // browsers believe it by https alone
+		next.ServeHTTP(w, r)
+	})
 }

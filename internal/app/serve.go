@@ -248,6 +248,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		Registerer: registry,
 		Accounts:   base.Accounts, Streams: streams, Control: people, Address: addresses.Of, Lang: talk.Lang(c.Lang), Version: o.Version, Logger: log,
 		Learn: points, LearnFile: int64(c.Learn.ImportSize),
+		Secure: byHTTPS(c),
 	})
 
 	mux := routes(doors{
@@ -257,7 +258,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		metrics:    metricsHandler(c, registry, door, addresses), ready: readiness(failing), pages: pages,
 	})
 	server := &http.Server{
-		Handler:           observe.Requests(log, registry, orGateway(mux, nodes)),
+		Handler:           observe.Requests(log, registry, onlyHTTPS(c, orGateway(mux, nodes))),
 		ReadHeaderTimeout: observe.BodyGrace,
 		ReadTimeout:       observe.BodyGrace, // until the handler has begun, see observe.Requests
 		IdleTimeout:       2 * time.Minute,

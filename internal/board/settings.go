@@ -249,19 +249,15 @@ func (s shape) eachSecret(raw map[string]json.RawMessage, change func(f field, t
 		if !f.secret || raw[f.name] == nil {
 			continue
 		}
-		var text string
-		if err := json.Unmarshal(raw[f.name], &text); err != nil {
-			return sayNoText.Wrong(f.name)
-		}
-		changed, err := change(f, text)
+		changed, err := f.changed(raw[f.name], change)
 		if errors.Is(err, seal.ErrOrigin) {
 			delete(raw, f.name)
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", f.name, err)
+			return err
 		}
-		raw[f.name], _ = json.Marshal(changed)
+		raw[f.name] = changed
 	}
 	return nil
 }
@@ -273,6 +269,31 @@ func origin(raw map[string]json.RawMessage, f field) string {
 		return ""
 	}
 	return seal.Origin(address)
+}
+
+// changed runs change on a secret text, or on each of a secret map.
+func (f field) changed(raw json.RawMessage, change func(field, string) (string, error)) (json.RawMessage, error) {
+	texts, isMap := map[string]string{}, f.typ.Kind() == reflect.Map
+	var err error
+	if isMap {
+		err = json.Unmarshal(raw, &texts)
+	} else {
+		var text string
+		err = json.Unmarshal(raw, &text)
+		texts[""] = text
+	}
+	if err != nil {
+		return nil, sayNoText.Wrong(f.name)
+	}
+	for name, text := range texts {
+		if texts[name], err = change(f, text); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.name, err)
+		}
+	}
+	if isMap {
+		return json.Marshal(texts)
+	}
+	return json.Marshal(texts[""])
 }
 
 // sealed returns the settings as they are kept.

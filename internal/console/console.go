@@ -45,6 +45,7 @@ type Options struct {
 	Address  func(*http.Request) netip.Addr
 	Lang     talk.Lang // of whoever has not said which
 	Version  string
+	Secure   bool         // the outside reaches the pages by https
 	Logger   *slog.Logger // nil discards
 	// Streams ends the pages of browsers that are signed out; may be nil.
 	Streams *account.Streams
@@ -74,6 +75,7 @@ func New(o Options) *Server {
 	s.house = &page.House{
 		Accounts: o.Accounts, Control: o.Control, Address: o.Address, Lang: o.Lang, Version: o.Version, Logger: o.Logger,
 		Streams: o.Streams,
+		Secure:  o.Secure,
 	}
 	s.signIns = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_signins_total", Help: "Passwords and setup codes that browsers showed."}, []string{"outcome"})
 	if o.Registerer != nil {

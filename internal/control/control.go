@@ -171,6 +171,7 @@ var (
 	sayNameControl   = talk.Say{Zh: "名称里不能有控制字符。", En: "A name cannot have control characters."}
 	sayPasswordEmpty = talk.Say{Zh: "密码不能为空。", En: "A password cannot be empty."}
 	sayPasswordShort = talk.Say{Zh: "密码至少要有 8 个字符。", En: "A password needs at least 8 characters."}
+	sayPasswordUsual = talk.Say{Zh: "这个密码太常见，别人一猜就中；请换一个。", En: "The password is too common, and guessed first; choose another."}
 	sayPasswordLong  = talk.Say{Zh: "密码最多 1024 字节。", En: "A password may have 1,024 bytes at most."}
 )
 
@@ -182,6 +183,8 @@ var chosenWrong = map[error]talk.Say{
 	account.ErrPasswordEmpty: sayPasswordEmpty,
 	account.ErrPasswordShort: sayPasswordShort,
 	account.ErrPasswordLong:  sayPasswordLong,
+
+	account.ErrPasswordCommon: sayPasswordUsual,
 }
 
 // botNames are the names by number of somebody's bots; of everybody's, for an empty owner.

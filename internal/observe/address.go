@@ -61,3 +61,17 @@ func socketAddress(r *http.Request) netip.Addr {
 	}
 	return addr.Unmap()
 }
+
+// LocalHost reports whether a request names this machine itself as its host. A page of
+// somebody else, whose name was made to lead here, does not.
+func LocalHost(r *http.Request) bool {
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && addr.IsLoopback()
+}

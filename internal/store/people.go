@@ -102,7 +102,8 @@ func (t People) SetProfile(ctx context.Context, p Person, check func([]Person) e
 	})
 }
 
-// SetRole gives a person another role. The error is [ErrLast] if nobody were left of
+// SetRole gives a person another role. Instances begin anew with the person's tool servers,
+// since the role says what those may be: commands, and private addresses. The error is [ErrLast] if nobody were left of
 // the role that somebody has to have.
 func (t People) SetRole(ctx context.Context, id, role, needed string) error {
 	return t.db.changeAccess(ctx, func(tx *sql.Tx) error {
@@ -111,7 +112,18 @@ func (t People) SetRole(ctx context.Context, id, role, needed string) error {
 				return err
 			}
 		}
-		return changed(tx.ExecContext(ctx, `UPDATE people SET role = $1 WHERE id = $2`, role, id))
+		if err := changed(tx.ExecContext(ctx, `UPDATE people SET role = $1 WHERE id = $2`, role, id)); err != nil {
+			return err
+		}
+		for _, query := range []string{
+			`UPDATE upstreams SET version = version + 1 WHERE owner = $1`,
+			`UPDATE counters SET value = value + 1 WHERE name = 'tools' AND $1 <> ''`,
+		} {
+			if _, err := tx.ExecContext(ctx, query, id); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 

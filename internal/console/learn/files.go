@@ -76,13 +76,12 @@ func (p *pages) takeFile(v *page.Visit) {
 		return
 	}
 	u := &upload{Learner: l}
-	select {
-	case p.importing <- struct{}{}:
-		defer func() { <-p.importing }()
-	default:
+	release, free := p.Points.ReserveImport()
+	if !free {
 		p.imported(v, u, errNoRoom)
 		return
 	}
+	defer release()
 	defer u.close()
 	if err := p.receive(v, u); err != nil {
 		p.imported(v, u, err)

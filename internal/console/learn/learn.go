@@ -30,18 +30,13 @@ type Options struct {
 	Largest int64
 }
 
-// importsMost bounds how many files are imported at a time, each of which may keep a
-// processor and the disk busy for a minute.
-const importsMost = 2
-
 type pages struct {
 	Options
-	importing chan struct{} // holds whose file is imported
 }
 
 // Routes are the pages.
 func Routes(o Options) []page.Route {
-	p := &pages{Options: o, importing: make(chan struct{}, importsMost)}
+	p := &pages{Options: o}
 	return []page.Route{
 		{Pattern: "GET /learn", Serve: p.today},
 

@@ -34,6 +34,8 @@ type House struct {
 	Version  string
 	Logger   *slog.Logger
 	Streams  *account.Streams // ends pages of browsers that are signed out; may be nil
+	// Secure says that the outside reaches the pages by https, whatever a proxy says.
+	Secure bool
 
 	mux   http.Handler
 	lives lives

@@ -67,7 +67,11 @@ func (v *Visit) Operator() control.Caller {
 // secure says whether the browser came over https. Any proxy is believed about that:
 // who lies makes nothing but the cookies of their own browser stricter.
 func (v *Visit) secure() bool {
-	return v.TLS != nil || strings.EqualFold(v.Header.Get("X-Forwarded-Proto"), "https")
+	if v.TLS != nil || strings.EqualFold(v.Header.Get("X-Forwarded-Proto"), "https") {
+		return true
+	}
+	// A browser on the machine itself may come without: there is nobody between.
+	return v.House.Secure && (!observe.LocalHost(v.Request) || observe.Forwarded(v.Request))
 }
 
 func (v *Visit) tokenCookie() string {

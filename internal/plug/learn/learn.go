@@ -103,8 +103,25 @@ type Embedder interface {
 // Service is Learn. It is safe for concurrent use.
 type Service struct {
 	Options
-	vectors vectors
-	reviews *prometheus.CounterVec
+	vectors   vectors
+	reviews   *prometheus.CounterVec
+	importing chan struct{} // holds whose file is received and imported
+}
+
+// importsMost bounds how many files are received and imported at a time, by pages and by
+// programs together. Each may keep a processor busy for a minute, and what it unpacks to on
+// the disk.
+const importsMost = 2
+
+// ReserveImport takes a place for an import, before its file is received, until release. It
+// is false if there is none.
+func (s *Service) ReserveImport() (release func(), ok bool) {
+	select {
+	case s.importing <- struct{}{}:
+		return func() { <-s.importing }, true
+	default:
+		return nil, false
+	}
 }
 
 // New makes a service.
@@ -118,7 +135,7 @@ func New(o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{Options: o, reviews: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_learn_reviews_total", Help: "Reviews of knowledge points."}, []string{"door", "grade"})}
+	s := &Service{Options: o, importing: make(chan struct{}, importsMost), reviews: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "patchbay_learn_reviews_total", Help: "Reviews of knowledge points."}, []string{"door", "grade"})}
 	if o.Registerer != nil {
 		o.Registerer.MustRegister(s.reviews)
 	}

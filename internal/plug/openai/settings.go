@@ -98,7 +98,7 @@ type Settings struct {
 	// means never.
 	Retries int `json:"retries,omitempty"`
 	// Headers are sent with every request, after and instead of our own.
-	Headers map[string]string `json:"headers,omitempty" to:"base_url"`
+	Headers map[string]string `json:"headers,omitempty" secret:"true" to:"base_url"`
 	// Extra is merged into the body of every request ("reasoning_effort": "low").
 	Extra map[string]any `json:"extra,omitempty"`
 	// User sends a stable pseudonym of the person as "user": some servers keep

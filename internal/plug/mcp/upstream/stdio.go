@@ -16,8 +16,11 @@ const (
 	// writeTimeout is how long a command may leave its input unread.
 	writeTimeout = 10 * time.Second
 	// exitPatience is how long a command may take to end when its input is
-	// closed, and again when it is asked to.
-	exitPatience = 2 * time.Second
+	// closed, and again when it is asked to. Whoever may start commands no more has none
+	// two seconds later.
+	exitPatience = 500 * time.Millisecond
+	// lastWords is how long the error output of a command that has ended is read.
+	lastWords = 2 * time.Second
 	// maxErrorLine bounds a line of a command's error output.
 	maxErrorLine = 2 << 10
 	// linesKept of it are kept, to explain why the command ended.
@@ -174,7 +177,7 @@ func (w *stdio) await(read <-chan struct{}) {
 	// Its last words may explain the end.
 	select {
 	case <-read:
-	case <-time.After(exitPatience):
+	case <-time.After(lastWords):
 	}
 	close(w.exited)
 	w.s.fail(&commandError{err: err, started: true})
@@ -215,11 +218,10 @@ func (w *stdio) close() {
 		w.in.Close()
 		if !w.ends() {
 			stopGroup(w.cmd)
-			if !w.ends() {
-				killGroup(w.cmd)
-				<-w.exited
-			}
+			w.ends()
 		}
+		killGroup(w.cmd) // also what it started, and left behind
+		<-w.exited
 		w.hangUp()
 	})
 }

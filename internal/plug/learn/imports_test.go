@@ -1,0 +1,23 @@
+package learn_test
+
+import (
+	"testing"
+
+	"patchbay/internal/plug/learn"
+)
+
+// Files are received and imported two at a time.
+func TestImportsAtATime(t *testing.T) {
+	s := learn.New(learn.Options{})
+	release, ok := s.ReserveImport()
+	if _, second := s.ReserveImport(); !ok || !second {
+		t.Fatal("there are no two places")
+	}
+	if _, third := s.ReserveImport(); third {
+		t.Error("there is a third place")
+	}
+	release()
+	if _, ok := s.ReserveImport(); !ok {
+		t.Error("no place is free again")
+	}
+}
