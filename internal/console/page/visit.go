@@ -12,7 +12,6 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/control"
 	"patchbay/internal/observe"
-	"patchbay/internal/seal"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -103,7 +102,7 @@ func (v *Visit) Admit(token string) { v.keep(v.tokenCookie(), token, account.Sig
 
 // Know has the browser remember that a person has signed in in it, after they sign out too.
 func (v *Visit) Know(p store.Person) {
-	v.keep(v.tokenCookie()+cookieKnown+seal.Hash(p.ID)[:8], v.House.Accounts.Know(p), account.KnownLife)
+	v.keep(v.tokenCookie()+cookieKnown+account.KnownAs(p), v.House.Accounts.Know(p), account.KnownLife)
 }
 
 // Known are the marks by which the browser knows who has signed in in it.
