@@ -138,7 +138,7 @@ type XiaoZhi struct {
 	Silence   time.Duration `key:"silence" default:"60s" min:"1s" max:"1h" doc:"After how much silence a conversation is over."`
 	Linger    time.Duration `key:"linger" default:"10m" min:"1s" max:"1d" doc:"The same for boards that wait for their button."`
 	Voice     string        `key:"voice" default:"repeat" oneof:"repeat,off" doc:"What is said to people who talk to a board: repeat says back what was heard, to show that sound travels both ways; off says nothing."`
-	WakeWords []string      `key:"wake_words" default:"你好小智,嘿你好呀,小智小智,你好小志,你好小鑫,你好小新,小美同学,小龙小龙,喵喵同学,小冰小冰,小滨小滨,小爱同学,嗨小智,Hi ESP,Jarvis,Sophia,Hey Willow" doc:"What boards and pages say that they were woken with; punctuation and case do not count. Anything else that comes in its place was typed, and is a question."`
+	WakeWords []string      `key:"wake_words" default:"你好小智,嘿你好呀,小智小智,你好小志,你好小鑫,你好小新,小美同学,小龙小龙,喵喵同学,小冰小冰,嗨小智,Hi ESP,Jarvis,Sophia,Hey Willow" doc:"What boards and pages say that they were woken with; punctuation and case do not count. Anything else that comes in its place was typed, and is a question."`
 }
 
 // Nodes is how nodes and operators of OpenClaw are served.
