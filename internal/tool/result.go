@@ -78,6 +78,17 @@ func (r *Result) Words() string {
 	return strings.Join(parts, "\n")
 }
 
+// Repeats says whether all that the result contains is a text that is its structured
+// contents once more.
+func (r *Result) Repeats() bool {
+	var blocks []block
+	if len(r.Structured) == 0 || len(r.Content) == 0 || json.Unmarshal(r.Content, &blocks) != nil || len(blocks) != 1 || blocks[0].Type != "text" {
+		return false
+	}
+	var text, fields bytes.Buffer
+	return json.Compact(&text, []byte(blocks[0].Text)) == nil && json.Compact(&fields, r.Structured) == nil && bytes.Equal(text.Bytes(), fields.Bytes())
+}
+
 func resourceWords(raw json.RawMessage) string {
 	var c struct{ URI, Text string }
 	if json.Unmarshal(raw, &c) != nil || c.Text == "" {
