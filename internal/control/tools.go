@@ -122,10 +122,11 @@ func ToolRow(l board.Listing, p store.Person, schemas bool) Tool {
 
 // ToolFilter says which tools somebody looks at.
 type ToolFilter struct {
-	Text  string // in the name, the title, the description or the provider's name
-	From  string // a provider's id
-	State string // one of the Tool…, or ToolWaiting
-	After int    // how many are left out, which were shown already
+	Text  string                   // in the name, the title, the description or the provider's name
+	Shown func(text string) string // how titles and descriptions are shown; nil: as they are
+	From  string                   // a provider's id
+	State string                   // one of the Tool…, or ToolWaiting
+	After int                      // how many are left out, which were shown already
 	Limit int
 }
 
@@ -161,7 +162,10 @@ func (f *ToolFilter) fits(l *board.Listing) bool {
 			return true
 		}
 	}
-	return false
+	if f.Shown == nil {
+		return false
+	}
+	return strings.Contains(strings.ToLower(f.Shown(l.Title)), text) || strings.Contains(strings.ToLower(f.Shown(l.Description)), text)
 }
 
 // BrowseTools is for people who look at their tools.

@@ -11,6 +11,7 @@ import (
 	"patchbay/internal/console/page"
 	"patchbay/internal/console/schemaform"
 	"patchbay/internal/console/toolresult"
+	"patchbay/internal/console/toolwords"
 	"patchbay/internal/control"
 	"patchbay/internal/talk"
 	"patchbay/internal/tool"
@@ -89,7 +90,7 @@ func title(v *page.Visit, l *board.Listing) string {
 	if say, known := sayTool[l.Tool.Name]; known {
 		return v.Say(say)
 	}
-	return cmp.Or(l.Title, l.Tool.Name)
+	return cmp.Or(toolwords.In(v.Lang, l.Title), l.Tool.Name)
 }
 
 // itsOwn says whether a tool is one that the device itself has told of.

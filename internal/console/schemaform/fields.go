@@ -8,6 +8,7 @@ import (
 	"github.com/a-h/templ"
 
 	"patchbay/internal/console/page"
+	"patchbay/internal/console/toolwords"
 )
 
 // said ties a field to what is said about it, for who hears the page.
@@ -41,7 +42,7 @@ func bound(name, value string) templ.Attributes {
 func hint(v *page.Visit, f *Field) string {
 	var parts []string
 	if f.Hint != "" {
-		parts = append(parts, f.Hint)
+		parts = append(parts, toolwords.In(v.Lang, f.Hint))
 	}
 	switch f.Kind {
 	case Lines:

@@ -3,6 +3,7 @@
 package tools
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	"patchbay/internal/console/page"
 	"patchbay/internal/console/schemaform"
+	"patchbay/internal/console/toolwords"
 	"patchbay/internal/control"
 	"patchbay/internal/tool"
 )
@@ -121,6 +123,7 @@ func listURL(f control.ToolFilter) string {
 
 func list(v *page.Visit) {
 	f := filter(v)
+	f.Shown = func(text string) string { return toolwords.In(v.Lang, text) }
 	p, err := v.House.Control.BrowseTools(v.Context(), v.Caller(), f)
 	if err != nil {
 		v.Fail(err)
@@ -243,9 +246,16 @@ func stateTold(v *page.Visit, state string) string {
 }
 
 // titleOf is what a tool is called on its page.
-func titleOf(t control.Tool) string {
-	if t.Title != "" {
-		return t.Title
+func titleOf(v *page.Visit, t control.Tool) string { return cmp.Or(inWords(v, t, t.Title), t.Name) }
+
+// about is what a tool does, in the reader's language if the tool is ours.
+func about(v *page.Visit, t control.Tool) string { return inWords(v, t, t.Description) }
+
+// inWords is a text of a tool. What a server of somebody else's says stays as it is, though
+// it may say what ours do.
+func inWords(v *page.Visit, t control.Tool, text string) string {
+	if t.Kind == "upstream" {
+		return text
 	}
-	return t.Name
+	return toolwords.In(v.Lang, text)
 }

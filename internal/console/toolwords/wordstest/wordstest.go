@@ -1,0 +1,66 @@
+// Package wordstest finds texts of our tools that pages have in one language only.
+package wordstest
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode"
+
+	"patchbay/internal/console/toolwords"
+	"patchbay/internal/talk"
+	"patchbay/internal/tool"
+)
+
+// Check looks for titles and descriptions, also those of arguments, that are not there in
+// both languages.
+func Check(t *testing.T, list []tool.Tool) {
+	t.Helper()
+	if len(list) == 0 {
+		t.Error("there are no tools")
+	}
+	for i := range list {
+		for _, text := range Texts(&list[i]) {
+			zh, en := toolwords.In(talk.Chinese, text), toolwords.In(talk.English, text)
+			if !chinese(zh) || en == "" || chinese(en) || text != zh && text != en {
+				t.Errorf("words.txt does not have, of %s: %s", list[i].Name, text)
+			}
+		}
+	}
+}
+
+// Texts are what a tool says to people: its title and its description, and those of its
+// arguments.
+func Texts(t *tool.Tool) (texts []string) {
+	add := func(text any) {
+		if s, ok := text.(string); ok && s != "" {
+			texts = append(texts, s)
+		}
+	}
+	add(t.Title)
+	add(t.Description)
+	var schema any
+	if json.Unmarshal(t.Input, &schema) != nil {
+		return texts
+	}
+	var walk func(v any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			add(v["description"])
+			for _, member := range v {
+				walk(member)
+			}
+		case []any:
+			for _, element := range v {
+				walk(element)
+			}
+		}
+	}
+	walk(schema)
+	return texts
+}
+
+func chinese(text string) bool {
+	return strings.ContainsFunc(text, func(r rune) bool { return unicode.Is(unicode.Han, r) })
+}
