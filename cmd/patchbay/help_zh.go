@@ -86,6 +86,8 @@ var (
 		"<command>", "<命令>", "[flags]", "[选项]")
 	frameLine = regexp.MustCompile(`^(Usage: .*|Flags:|Arguments:|Commands:)\n$`)
 	frameEnd  = regexp.MustCompile(`^Run "(.*) <command> --help" for more information on a command\.\n$`)
+	// The parser has the English; $1 is the command.
+	sayFrameEnd = talk.Say{Zh: "运行“$1 <命令> --help”查看某个命令的用法。\n", En: "Run \"$1 <command> --help\" for more information on a command.\n"}
 )
 
 func (f *chineseFrame) Write(p []byte) (int, error) {
@@ -94,7 +96,7 @@ func (f *chineseFrame) Write(p []byte) (int, error) {
 	case frameLine.MatchString(line):
 		line = frameWords.Replace(line)
 	case frameEnd.MatchString(line):
-		line = frameEnd.ReplaceAllString(line, "运行“$1 <命令> --help”查看某个命令的用法。\n")
+		line = frameEnd.ReplaceAllString(line, sayFrameEnd.Zh)
 	}
 	if _, err := io.WriteString(f.to, line); err != nil {
 		return 0, err

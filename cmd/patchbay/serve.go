@@ -45,7 +45,7 @@ func (c *serveCmd) Run(ctx context.Context, sh *shell) error {
 	defer demo.close()
 	_, watched := terminal(sh.stderr)
 	return app.Serve(ctx, settings, app.Options{
-		Version: thisBuild().Version, Demo: c.Demo, Logs: sh.stderr, Terminal: watched,
+		Version: thisBuild().Version, Demo: c.Demo, Lang: sh.lang, Logs: sh.stderr, Terminal: watched,
 		Ready: func(url string, b *app.Base) {
 			if watched && !c.Demo {
 				fmt.Fprintln(sh.stderr, sayServes.In(sh.lang, url, b.Config.Data))
@@ -70,7 +70,11 @@ func (c *serveCmd) greet(ctx context.Context, sh *shell, url string, b *app.Base
 	case sh.json:
 		sh.writeJSON(map[string]any{"url": url, "pid": os.Getpid(), "data": b.Config.Data}, "") //nolint:errcheck // whoever reads it has gone
 	case c.Demo:
-		sh.say(sayDemoServer, url, app.DemoBot, app.DemoKey, quoteWord(b.Config.Data), app.DemoBoard, "ws"+strings.TrimPrefix(url, "http"), app.DemoPerson, app.DemoPassword)
+		name := "1"
+		if bot, err := b.Store.Bots.ByNumber(ctx, 1); err == nil { // an earlier start may have named it
+			name = bot.Name
+		}
+		sh.say(sayDemoServer, url, name, app.DemoKey, quoteWord(b.Config.Data), app.DemoBoard, "ws"+strings.TrimPrefix(url, "http"), app.DemoPerson, app.DemoPassword)
 	}
 }
 
@@ -80,7 +84,7 @@ func signsIn(p store.Person) bool { return p.Password != "" }
 var (
 	sayDemoServer = talk.Say{
 		Zh: `Patchbay 演示服务：%[1]s （在浏览器中打开；用户名 %[7]s，密码 %[8]s）
-机器人 1 叫%[2]s，会重复你说的话；密钥是 %[3]s。
+机器人 1 叫 %[2]s，会重复你说的话；密钥是 %[3]s。
 像眼镜一样提问：
 
 curl -N -X POST %[1]s/sse/rokid \

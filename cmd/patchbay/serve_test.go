@@ -85,14 +85,18 @@ func TestServeDemoAnswersTheDocumentsExamples(t *testing.T) {
 }
 
 func TestServeDemoTellsWhatToTry(t *testing.T) {
-	d := newDesk(t)
-	var out safeBuffer
-	sh := newShell(nil, &out, &out, d.env)
-	s := d.serve("--demo")
-	(&serveCmd{Demo: true}).greet(t.Context(), sh, s.URL, d.base())
-	for _, want := range []string{"curl -N -X POST " + s.URL + "/sse/rokid", "Bearer test_token", "小龙虾", "simulate glasses --url " + s.URL} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("%q is not in\n%s", want, out.String())
+	for lang, name := range map[string]string{"en_US.UTF-8": "Bot 1 is called Lobster and", "zh_CN.UTF-8": "机器人 1 叫 小龙虾，"} {
+		d := newDesk(t)
+		d.env = append(d.env, "LC_ALL="+lang)
+		var out safeBuffer
+		sh := newShell(nil, &out, &out, d.env)
+		s := d.serve("--demo")
+		of := &desk{t: t, env: []string{d.env[0], "PATCHBAY_DATA=" + filepath.Join(d.data, "demo")}}
+		(&serveCmd{Demo: true}).greet(t.Context(), sh, s.URL, of.base())
+		for _, want := range []string{"curl -N -X POST " + s.URL + "/sse/rokid", "Bearer test_token", name, "simulate glasses --url " + s.URL} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%q is not in\n%s", want, out.String())
+			}
 		}
 	}
 }

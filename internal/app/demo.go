@@ -20,7 +20,6 @@ const (
 	DemoPerson = "demo"
 	// DemoPassword is what the demo's person signs in to the console with.
 	DemoPassword = "patchbay"
-	DemoBot      = "小龙虾"
 	DemoKey      = "test_token"
 	DemoBoard    = "desk"
 	// The demo's voice board is the one with these, whoever simulates it.
@@ -42,6 +41,8 @@ func demoConfig(c *config.Config) *config.Config {
 }
 
 var (
+	sayDemoBot      = talk.Say{Zh: "小龙虾", En: "Lobster"}
+	sayDemoBotDoes  = talk.Say{Zh: "一个智能助手，会重复你说的话", En: "An assistant that says back what it is told"}
 	sayDemoLoopback = talk.Say{
 		Zh: "--demo 的密钥人人皆知，因此只在本机监听；请用 --listen 127.0.0.1:3000，或去掉 --demo",
 		En: "--demo listens on loopback only, since everybody knows its key; use --listen 127.0.0.1:3000, or leave --demo out",
@@ -63,8 +64,9 @@ func demoAllowed(c *config.Config, addr net.Addr) error {
 	return nil
 }
 
-// seedDemo makes the demo's person, bot and key, those that are not there yet.
-func seedDemo(ctx context.Context, b *Base) error {
+// seedDemo makes the demo's person, bot and key, those that are not there yet. The bot is
+// called as lang has it, and keeps its name.
+func seedDemo(ctx context.Context, b *Base, lang talk.Lang) error {
 	p, err := b.Store.People.ByName(ctx, DemoPerson)
 	if errors.Is(err, store.ErrNotFound) {
 		// Without a language of their own they get the pages in that of the browser.
@@ -74,7 +76,10 @@ func seedDemo(ctx context.Context, b *Base) error {
 		return err
 	}
 	if _, err = b.Store.Bots.ByNumber(ctx, 1); errors.Is(err, store.ErrNotFound) {
-		_, _, err = b.Registry.Add(ctx, board.NewBot{Owner: p.ID, Name: DemoBot, Kind: "echo", Description: "一个智能助手", Set: map[string]string{"mcp_open": "true", "learn": "true"}})
+		_, _, err = b.Registry.Add(ctx, board.NewBot{
+			Owner: p.ID, Name: sayDemoBot.In(lang), Kind: "echo", Description: sayDemoBotDoes.In(lang),
+			Set: map[string]string{"mcp_open": "true", "learn": "true"},
+		})
 	}
 	if err != nil {
 		return err

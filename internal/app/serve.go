@@ -48,6 +48,9 @@ type Options struct {
 	// Demo plugs in an echo bot and a key that everybody knows. The server must
 	// listen on loopback then, and keeps its data apart.
 	Demo bool
+	// Lang is the language of who starts the server, in which the demo's bot has its name;
+	// empty: English.
+	Lang talk.Lang
 	// Logs is where log lines go; Terminal, that somebody watches them there.
 	Logs     io.Writer
 	Terminal bool
@@ -104,7 +107,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	defer func() { err = errors.Join(err, base.Close()) }()
 	base.Agents.Register(registry)
 	if o.Demo {
-		if err := seedDemo(ctx, base); err != nil {
+		if err := seedDemo(ctx, base, o.Lang); err != nil {
 			return err
 		}
 	}
