@@ -82,7 +82,7 @@ func TestRefusalsAreLogged(t *testing.T) {
 	}
 }
 
-// Stopping lets running turns end and takes no new ones.
+// Stopping lets running turns end, and tells those who ask meanwhile that there are no new ones.
 func TestStoppingLetsAnswersEnd(t *testing.T) {
 	p := newPlace(store.Options{Folder: t.TempDir()})
 	p.run(t, "user", "add", "ada")
@@ -119,19 +119,62 @@ func TestStoppingLetsAnswersEnd(t *testing.T) {
 	<-heard
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.stop() }()
-	for deadline := time.Now().Add(10 * time.Second); ; { // until the door is closed
-		if _, err := http.Get(s.url + "/healthz"); err != nil {
+	for deadline := time.Now().Add(10 * time.Second); ; { // until it says that it stops
+		if status, body := get(t, s.url+"/readyz"); status == http.StatusServiceUnavailable && strings.Contains(body, "stopping") {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("it still takes connections")
+			t.Fatal("it is still ready")
 		}
 	}
+	asksWhileDraining(t, s, key.Key)
 	close(release)
 	if a := <-result; a.text != "before after" || !a.done {
 		t.Errorf("heard %+v", a)
 	}
 	if err := <-stopped; err != nil {
 		t.Errorf("it ended with %v", err)
+	}
+}
+
+// asksWhileDraining asks a server that waits for its last turns. Wearers hear a sentence in
+// their language, and programs are told when to come again.
+func asksWhileDraining(t *testing.T, s *server, key string) {
+	t.Helper()
+	for lang, words := range map[string]string{"zh-CN": "服务出了点问题，请稍后重试。", "en-US": "Something is wrong on our side. Please try again later."} {
+		body := strings.Replace(question("x", "V", "3", "new"), "zh-CN", lang, 1)
+		req, err := http.NewRequest(http.MethodPost, s.url+"/sse/rokid", strings.NewReader(body))
+		must(t, err)
+		req.Header.Set("Authorization", "Bearer "+key)
+		res, err := http.DefaultClient.Do(req)
+		must(t, err)
+		text, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		must(t, err)
+		if res.StatusCode != http.StatusOK || !strings.Contains(string(text), `"answer_stream":"`+words+`"`) || !strings.Contains(string(text), "event: done") {
+			t.Errorf("a question in %s: %d %s", lang, res.StatusCode, text)
+		}
+	}
+	for _, c := range []struct{ method, path, accept, words string }{
+		{"GET", "/", "text/html", "服务正在停止"},
+		{"POST", "/api/v1/bots", "application/json", `"error":"服务正在停止`},
+		{"POST", "/mcp", "application/json", `"error":"服务正在停止`},
+		{"GET", "/cable", "", "服务正在停止"},
+	} {
+		req, err := http.NewRequest(c.method, s.url+c.path, strings.NewReader("{}"))
+		must(t, err)
+		req.Header.Set("Accept", c.accept)
+		req.Header.Set("Accept-Language", "zh-CN")
+		res, err := http.DefaultClient.Do(req)
+		must(t, err)
+		text, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		must(t, err)
+		if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" || !strings.Contains(string(text), c.words) {
+			t.Errorf("%s %s: %d %v %s", c.method, c.path, res.StatusCode, res.Header, text)
+		}
+	}
+	if status, body := get(t, s.url+"/healthz"); status != http.StatusOK {
+		t.Errorf("/healthz: %d %s", status, body)
 	}
 }

@@ -24,11 +24,15 @@ type doors struct {
 // homePattern is the address of the console's first page.
 const homePattern = "/{$}"
 
+// lingzhuPaths are where the platform of the glasses asks.
+var lingzhuPaths = []string{"/sse/rokid", "/metis/agent/api/sse"}
+
 // routes is the whole outside surface, but for what [orGateway] adds.
 func routes(d doors) *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.Handle("/sse/rokid", d.lingzhu)
-	mux.Handle("/metis/agent/api/sse", d.lingzhu)
+	for _, path := range lingzhuPaths {
+		mux.Handle(path, d.lingzhu)
+	}
 	mux.Handle("/cable", d.cable)
 	mux.Handle("GET /media/{token}", d.media)
 	mux.Handle("/mcp", d.mcp)

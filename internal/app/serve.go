@@ -39,9 +39,6 @@ import (
 	"patchbay/internal/talk"
 )
 
-// drainLimit is how long running turns may take to end when the server stops.
-const drainLimit = 20 * time.Second
-
 // Options of [Serve] beside the configuration.
 type Options struct {
 	Version string
@@ -261,7 +258,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		metrics:    metricsHandler(c, registry, door, addresses), ready: readiness(failing), pages: pages,
 	})
 	server := &http.Server{
-		Handler:           observe.Requests(log, registry, onlyHTTPS(c, orGateway(mux, nodes))),
+		Handler:           observe.Requests(log, registry, onlyHTTPS(c, refuseWhileDraining(&ready, orGateway(mux, nodes)))),
 		ReadHeaderTimeout: observe.BodyGrace,
 		ReadTimeout:       observe.BodyGrace, // until the handler has begun, see observe.Requests
 		IdleTimeout:       2 * time.Minute,
@@ -294,8 +291,8 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		log.Info("stopping; running turns may end", "limit", drainLimit)
 		limit, cancel := context.WithTimeout(context.Background(), drainLimit)
 		defer cancel()
-		closed := make(chan error, 1)
-		go func() { closed <- server.Shutdown(limit) }()
+		last, cancel := context.WithTimeout(context.Background(), drainLimit+lastWords)
+		defer cancel()
 		programs.Drain()
 		pages.Drain()
 		var speaking sync.WaitGroup
@@ -304,7 +301,8 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		hub.Drain(limit)
 		cable.Shutdown(limit) //nolint:errcheck // what is left ends with the process
 		nodes.Shutdown(limit) //nolint:errcheck // the same
-		if err := <-closed; err != nil {
+		// Not before: whoever asks meanwhile is told that the server stops.
+		if err := server.Shutdown(last); err != nil {
 			return server.Close()
 		}
 		return nil
