@@ -128,14 +128,18 @@ func (p *Provider) Call(ctx context.Context, c *tool.Call) (*tool.Result, error)
 // themselves; at all other doors models do, in English.
 const doorCommands = "cli"
 
+// langOf is the language in which a caller is told what is wrong.
+func langOf(c *tool.Call) talk.Lang {
+	if c.Caller.Door == doorCommands {
+		return talk.ParseLang(c.Caller.Lang, talk.English)
+	}
+	return talk.English
+}
+
 // failed makes of an error what the caller is told.
 func failed(c *tool.Call, a *arguments, err error) (*tool.Result, error) {
 	if e, ok := errors.AsType[*Invalid](err); ok {
-		lang := talk.English
-		if c.Caller.Door == doorCommands {
-			lang = talk.ParseLang(c.Caller.Lang, talk.English)
-		}
-		return nil, tool.Fail(tool.BadArgs, e.In(lang), nil)
+		return nil, tool.Fail(tool.BadArgs, e.In(langOf(c)), nil)
 	}
 	if e, ok := errors.AsType[*Reviewed](err); ok {
 		now := map[string]any{"error": "already_reviewed", "reviewed_at": moment(e.At), "knowledge_point_id": e.Entry.ID, "due": DueText(&e.Entry.Point)}
@@ -400,7 +404,7 @@ func (s *Service) callCreateMany(ctx context.Context, c *tool.Call, a *arguments
 	}{Created: []string{}, Errors: []bad{}}
 	for i, m := range made {
 		if m.Err != nil {
-			out.Errors = append(out.Errors, bad{i, m.Err.Error()})
+			out.Errors = append(out.Errors, bad{i, talk.Told(m.Err, langOf(c))})
 		} else {
 			out.Created = append(out.Created, m.Entry.ID)
 		}

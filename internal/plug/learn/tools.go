@@ -59,6 +59,14 @@ const (
 	schemaText  = `{"type":"string","maxLength":65536,"description":"主动回忆的内容"}`
 	schemaOnce  = `{"type":"string","minLength":1,"maxLength":100,"description":"A name of your own for this review, such as a UUID: sent again after a lost answer, it counts once"}`
 	schemaYes   = `{"type":"boolean"}`
+	// schemaDrafts has no limits that would refuse all points of a call for one of them:
+	// [Service.Create] tells of each what is wrong with it.
+	schemaDrafts = `{"type":"object","properties":{"question":{"type":"string","description":"问题/提示 (always needed; at most 64 KiB)"},` +
+		`"answer":{"type":"string","description":"答案/详细说明 (always needed; at most 64 KiB)"},` +
+		`"deck":{"type":"string","description":"Name of a deck; \"default\" is the one that everybody has"},` +
+		`"tags":{"type":"array","items":{"type":"string"},"description":"At most 20 tags, without #"}}}`
+	// schemaIDs likewise: an id of no point is told as such.
+	schemaIDs = `{"type":"array","minItems":1,"maxItems":50,"items":{"type":"string"},"description":"知识点的ID"}`
 )
 
 func object(required string, members ...string) json.RawMessage {
@@ -114,8 +122,7 @@ func moreTools(question, answer string) []tool.Tool {
 	return []tool.Tool{
 		{Name: toolCreateMany, Title: "Add several knowledge points",
 			Description: "Add up to 50 knowledge points at once. Each is one fact: a question with one clear answer. Those that are wrong are told one by one (errors); the others are kept.",
-			Input: object(`["points"]`, "points", `{"type":"array","minItems":1,"maxItems":50,"items":`+string(object(`["question","answer"]`,
-				"question", question, "answer", answer, "deck", schemaDeck, "tags", schemaTags))+`}`, "draft", `{"type":"boolean","description":"Keep them as drafts until their person confirms them"}`), Hints: writes(false, false)},
+			Input:       object(`["points"]`, "points", `{"type":"array","minItems":1,"maxItems":50,"items":`+schemaDrafts+`}`, "draft", `{"type":"boolean","description":"Keep them as drafts until their person confirms them"}`), Hints: writes(false, false)},
 		{Name: toolRestore, Title: "Bring a deleted point back", Description: "Take a deleted knowledge point out of the trash, where it is kept for 30 days.", Input: object(`["id"]`, "id", schemaID), Hints: writes(false, true)},
 		{Name: toolTrash, Title: "The trash", Description: "List deleted knowledge points that restore_knowledge_point can bring back.", Input: object("", "limit", schemaLimit, "cursor", schemaPage), Hints: tool.Reads()},
 		{Name: toolSearch, Title: "Search knowledge points", Description: "Find knowledge points by what they say, the best first. Works for Chinese and English.",
@@ -136,7 +143,7 @@ func moreTools(question, answer string) []tool.Tool {
 		{Name: toolUndo, Title: "Undo a review", Description: "Take the last review back, or the one with this review_id: the point is due again as it was before. What was written anew since stays.",
 			Input: object("", "review_id", `{"type":"string","minLength":1,"maxLength":100}`), Hints: writes(false, false)},
 		{Name: toolReschedule, Title: "Set another date", Description: "Let up to 50 knowledge points come again on a date, or in a number of days (0 = today).",
-			Input: object(`["ids"]`, "ids", `{"type":"array","minItems":1,"maxItems":50,"items":`+schemaID+`}`, "date", `{"type":"string","pattern":"^\\d{4}-\\d{2}-\\d{2}$"}`,
+			Input: object(`["ids"]`, "ids", schemaIDs, "date", `{"type":"string","pattern":"^\\d{4}-\\d{2}-\\d{2}$"}`,
 				"in_days", `{"type":"integer","minimum":0,"maximum":36500}`), Hints: writes(false, true)},
 		{Name: toolDecks, Title: "Decks", Description: "List the decks with what is new and due in each, and their settings.", Input: object(""), Hints: tool.Reads()},
 		{Name: toolSaveDeck, Title: "Make or change a deck", Description: "Make a deck, rename it, or change its settings. Changing the schedule gives all its points new dates and keeps their history.",
