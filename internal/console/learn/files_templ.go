@@ -90,7 +90,7 @@ func filesPage(v *page.Visit, u *upload, largest int64) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, " <input type=\"file\" name=\"file\" required accept=\".csv,.tsv,.txt,.md,.markdown,.json,.apkg,.colpkg\"> <span class=\"hint\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, " <input type=\"file\" name=\"file\" required accept=\".csv,.tsv,.txt,.md,.markdown,.json,.apkg,.colpkg,.anki2,.anki21\"> <span class=\"hint\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

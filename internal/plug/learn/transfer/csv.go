@@ -12,8 +12,9 @@ import (
 	"patchbay/internal/plug/learn/transfer/apkg"
 )
 
-// header is the columns' names, as we call them, or "" for columns nobody knows.
-type header []string
+// header says where the columns are that we know, by our names for them. Of columns of one
+// name it is the first. It is a map since a file may have as many columns as bytes.
+type header map[string]int
 
 // columns are the names that people and programs give to columns.
 var columns = map[string]string{
@@ -30,20 +31,30 @@ var columns = map[string]string{
 }
 
 func parseHeader(cells []string) header {
-	h := make(header, len(cells))
+	h := header{}
 	for i, c := range cells {
-		h[i] = columns[strings.ReplaceAll(strings.ToLower(strings.TrimSpace(c)), " ", "_")]
+		name := columns[strings.ReplaceAll(strings.ToLower(strings.TrimSpace(c)), " ", "_")]
+		if h.of(name) < 0 && name != "" {
+			h[name] = i
+		}
 	}
 	// Letters are names only as a pair: they may also be what somebody learns.
 	if len(cells) >= 2 && strings.EqualFold(cells[0], "q") && strings.EqualFold(cells[1], "a") {
-		h[0], h[1] = "question", "answer"
+		h["question"], h["answer"] = 0, 1
 	}
 	return h
 }
 
-func (h header) of(name string) int { return slices.Index(h, name) }
-func (h header) question() int      { return h.of("question") }
-func (h header) answer() int        { return h.of("answer") }
+// of is where a column is; -1 if there is none.
+func (h header) of(name string) int {
+	if i, ok := h[name]; ok {
+		return i
+	}
+	return -1
+}
+
+func (h header) question() int { return h.of("question") }
+func (h header) answer() int   { return h.of("answer") }
 
 // cell is the text in a column, or "" where the row has none.
 func (h header) cell(cells []string, name string) string {
@@ -231,7 +242,7 @@ func (t *table) findHeader(in *intake) error {
 	case len(cells) != 2:
 		return unreadable(sayNoHeader, len(cells))
 	}
-	t.header, t.first, t.row = header{"question", "answer"}, cells, row
+	t.header, t.first, t.row = header{"question": 0, "answer": 1}, cells, row
 	return nil
 }
 

@@ -6,11 +6,17 @@ import (
 	"errors"
 	"io"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"patchbay/internal/plug/learn/transfer/apkg"
 	"patchbay/internal/talk"
 )
+
+// ankiNames are how the names of Anki's packages end, and of the databases that lie in them
+// and in the folder of a profile.
+var ankiNames = []string{".apkg", ".colpkg", ".anki2", ".anki21"}
 
 var byteOrderMark = []byte("\ufeff")
 
@@ -21,7 +27,7 @@ func Detect(name string, head []byte) string {
 	head = bytes.TrimPrefix(head, byteOrderMark)
 	trimmed := bytes.TrimSpace(head)
 	switch {
-	case bytes.HasPrefix(head, []byte("PK\x03\x04")) || ext == ".apkg" || ext == ".colpkg":
+	case bytes.HasPrefix(head, []byte("PK\x03\x04")) || apkg.IsDatabase(head), slices.Contains(ankiNames, ext):
 		return Anki
 	case bytes.HasPrefix(head, []byte("\xfe\xff")) || bytes.HasPrefix(head, []byte("\xff\xfe")):
 		return CSV // whose reader says what is wrong with it

@@ -155,6 +155,7 @@ func TestDetect(t *testing.T) {
 		{"x.csv", "id,knowledge_point_id,user_id,review_date\n", Rows}, {"x.csv", "id,user_id,question,answer,created_at\n", Rows},
 		{"x.csv", "a,b\n", CSV}, {"", "question,answer\n", CSV}, {"x.txt", "#separator:tab\n#html:true\nq\ta", CSV}, {"notes.txt", "a\tb\n", CSV}, {"", "\xff\xfeq\x00", CSV},
 		{"x.md", "", Markdown}, {"x.txt", "# D\n## q\na", Markdown}, {"", "Q: x\nA: y", Markdown}, {"", "x :: y", Markdown}, {"", "问题,答案\n", CSV},
+		{"collection.anki2", "", Anki}, {"", "SQLite format 3\x00", Anki}, {"x.db", "SQLite format 2", ""},
 		{"x.txt", "just words", ""}, {"", "", ""}, {"x.bin", "\x00\x01", ""},
 	} {
 		if got := Detect(c.name, []byte(c.head)); got != c.want {
@@ -248,5 +249,23 @@ func TestDamagedPackage(t *testing.T) {
 	var many *TooManyError
 	if _, _, err := read(t, "", b, ReadOptions{MaxItems: 1}); !errors.As(err, &many) {
 		t.Errorf("a package with too many cards: %v", err)
+	}
+}
+
+// A row costs what is in it, not what is in the header: a header may have as many columns
+// as the file has bytes.
+func TestRowsCostNoHeader(t *testing.T) {
+	rows := strings.Repeat("q,a\n", 8000)
+	took := func(columns int) time.Duration {
+		start := time.Now()
+		items, _, err := read(t, CSV, "question,answer"+strings.Repeat(",", columns)+"\n"+rows, ReadOptions{})
+		if err != nil || len(items) != 8000 {
+			t.Fatalf("%d items, %v", len(items), err)
+		}
+		return time.Since(start)
+	}
+	// With the columns looked through for each row it was a hundred times as long.
+	if few, many := took(1), took(64<<10); many > 20*few+2*time.Second {
+		t.Errorf("%v with 3 columns, %v with 65,000", few, many)
 	}
 }

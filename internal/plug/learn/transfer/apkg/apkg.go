@@ -4,7 +4,8 @@
 // Three generations of the database are read: collection.anki2 and
 // collection.anki21 (schema 11: note types and decks are JSON in a column) and
 // collection.anki21b (compressed with Zstandard; note types and decks have tables
-// with protobuf in them). Written is the first one, which every reader opens.
+// with protobuf in them). The first two are also read without an archive around them, as
+// they lie in the folder of a profile. Written is the first one, which every reader opens.
 //
 // A package comes from anywhere. Nothing in it is unpacked under the name it
 // asks for, all sizes are limited, and the database is opened read-only with

@@ -2,6 +2,7 @@ package apkg
 
 import (
 	"archive/zip"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,9 +17,23 @@ import (
 // only says “please update”.
 var collections = []string{"collection.anki21b", "collection.anki21", "collection.anki2"}
 
+// databaseHead is how every SQLite database begins.
+const databaseHead = "SQLite format 3\x00"
+
+// IsDatabase reports whether a file that begins with head is a database, which [Read] takes
+// without a package around it.
+func IsDatabase(head []byte) bool { return bytes.HasPrefix(head, []byte(databaseHead)) }
+
 // unpack copies the newest database of a package into a temporary file, which the
-// caller removes.
+// caller removes; of a file that is a database itself, that one.
 func unpack(ctx context.Context, r io.ReaderAt, size int64, temp string) (path string, err error) {
+	head := make([]byte, min(size, int64(len(databaseHead))))
+	if _, err := r.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
+		return "", err
+	}
+	if IsDatabase(head) {
+		return copyOut(ctx, io.NewSectionReader(r, 0, size), "collection.anki2", temp, maxDatabase)
+	}
 	list := &metered{r: r, left: maxContents}
 	archive, err := zip.NewReader(list, size)
 	switch {

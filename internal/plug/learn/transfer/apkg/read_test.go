@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -29,6 +30,10 @@ func TestOldSchema(t *testing.T) {
 	cards, bad, err := read(t, b, Options{})
 	if err != nil || len(bad) > 0 || len(cards) != 4 {
 		t.Fatalf("%d cards, bad %v, %v", len(cards), bad, err)
+	}
+	// The database itself, as it lies in the folder of a profile, is as good.
+	if alone, bad, err := read(t, unzipped(t, b, "collection.anki2"), Options{}); err != nil || len(bad) > 0 || !reflect.DeepEqual(alone, cards) {
+		t.Errorf("without the archive: %d cards, bad %v, %v", len(alone), bad, err)
 	}
 	for i, want := range []struct {
 		question, answer, deck, guid string
@@ -217,6 +222,8 @@ func TestHostile(t *testing.T) {
 		"no zstd":              {zipped(t, entry{"collection.anki21b", []byte("no zstd at all")}), "damaged"},
 		"an empty database":    {zipped(t, entry{"collection.anki2", nil}), "no table"},
 		"broken pages":         {zipped(t, entry{"collection.anki2", flip}), "damaged"},
+		"another database":     {database(t, "CREATE TABLE other (id)"), "no table"},
+		"half a database":      {flip[:5000], "damaged"},
 		"a view":               {with("DROP TABLE notes", "CREATE VIEW notes AS WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id+1 FROM n) SELECT id, 'g' AS guid FROM n"), "is none"},
 		"a computed column":    {with("DROP TABLE revlog", "CREATE TABLE revlog (id, cid, ease, ivl, lastIvl, factor, time, type AS (hex(zeroblob(1000000))))"), "is none"},
 		"missing columns":      {with("DROP TABLE cards", "CREATE TABLE cards (id)"), "no such column"},

@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"database/sql"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -62,6 +63,20 @@ func zipped(t testing.TB, entries ...entry) []byte {
 		t.Fatal(err)
 	}
 	return buf.Bytes()
+}
+
+// unzipped is a file of an archive.
+func unzipped(t testing.TB, archive []byte, name string) []byte {
+	t.Helper()
+	z, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := fs.ReadFile(z, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 func compressed(t testing.TB, b []byte) []byte {
