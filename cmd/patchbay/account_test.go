@@ -107,8 +107,13 @@ func TestAccountWithoutPassword(t *testing.T) {
 	set := "patchbay user passwd ada"
 	if got := d.ok("user", "add", "ada"); !strings.Contains(got, "cannot sign in") || !strings.Contains(got, set) {
 		t.Errorf("user add says %q", got)
+	} else if !strings.Contains(got, "and start the server:") {
+		t.Errorf("without a server, user add says %q", got)
 	}
 	s := d.serve()
+	if got := d.ok("user", "add", "bob"); !strings.Contains(got, "patchbay bot add") || strings.Contains(got, "start the server") {
+		t.Errorf("beside a running server, user add says %q", got)
+	}
 	if got := s.stderr.String(); !strings.Contains(got, "Nobody can sign in") || !strings.Contains(got, set+" --data "+d.data) {
 		t.Errorf("serve says %q", got)
 	}

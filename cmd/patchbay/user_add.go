@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"patchbay/internal/app"
+	"patchbay/internal/config"
 	"patchbay/internal/control"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -72,7 +73,7 @@ func (c *userAddCmd) Run(ctx context.Context, sh *shell) error {
 			if password == "" {
 				sh.say(sayCannotSignIn, p.Name, quoteWord(p.Name), c.again())
 			}
-			sh.next(ctx, b, p, c.again())
+			sh.next(ctx, b, settings, p, c.again())
 		})
 	})
 }
@@ -86,14 +87,21 @@ func (c *userAddCmd) ask(ctx context.Context, sh *shell, b *app.Base) (string, e
 	return sh.askPassword(ctx)
 }
 
-var sayNextBot = talk.Say{
-	Zh: "下一步，接入一个机器人：\n  patchbay bot add --name 小龙虾 --kind echo%[1]s\n然后启动服务：\n  patchbay serve%[1]s",
-	En: "Next, plug in a bot:\n  patchbay bot add --name lobster --kind echo%[1]s\nand start the server:\n  patchbay serve%[1]s",
-}
+var (
+	sayNextBot = talk.Say{
+		Zh: "下一步，接入一个机器人：\n  patchbay bot add --name 小龙虾 --kind echo%s",
+		En: "Next, plug in a bot:\n  patchbay bot add --name lobster --kind echo%s",
+	}
+	sayThenServe = talk.Say{Zh: "然后启动服务：\n  patchbay serve%s", En: "and start the server:\n  patchbay serve%s"}
+)
 
 // next tells somebody who has no bot yet how to go on.
-func (sh *shell) next(ctx context.Context, b *app.Base, p store.Person, again string) {
-	if bots, err := b.Store.Bots.ByOwner(ctx, p.ID); err == nil && len(bots) == 0 {
-		sh.say(sayNextBot, again)
+func (sh *shell) next(ctx context.Context, b *app.Base, c *config.Config, p store.Person, again string) {
+	if bots, err := b.Store.Bots.ByOwner(ctx, p.ID); err != nil || len(bots) > 0 {
+		return
+	}
+	sh.say(sayNextBot, again)
+	if r, err := running(ctx, sh, c); r == nil && err == nil {
+		sh.say(sayThenServe, again)
 	}
 }
