@@ -120,7 +120,11 @@ func (r *reader) behind(s map[string]json.RawMessage) map[string]json.RawMessage
 	if ref := text(s["$ref"]); ref != "" {
 		for _, at := range []string{"$defs", "definitions"} {
 			if name, ok := strings.CutPrefix(ref, "#/"+at+"/"); ok {
-				return members(r.shared(at)[name])
+				def := r.shared(at)[name]
+				if r.referred += len(def); r.referred > maxReferred {
+					return nil
+				}
+				return members(def)
 			}
 		}
 		return nil
@@ -167,6 +171,9 @@ func options(s map[string]json.RawMessage) []Option {
 	}
 	if len(values) == 0 {
 		values, names = alternatives(s)
+	}
+	if len(values) > 2*maxOptions { // too many to look which are the same
+		return nil
 	}
 	var out []Option
 	for i, v := range values {

@@ -43,6 +43,9 @@ const (
 	maxFields, maxOptions = 64, 200
 	// maxRefs is how many references within a schema are followed one after another.
 	maxRefs = 4
+	// maxReferred is how many bytes of definitions are read for all references of a schema:
+	// many fields may refer to one large definition. What is beyond is typed as JSON.
+	maxReferred = 4 * maxSchema
 	// sliderMost is the largest range that a slider has: one has to hit its values.
 	sliderMost = 100
 	// longText is from how many characters on a text gets several lines.
@@ -151,8 +154,9 @@ func (f *Form) Get(key string) *Field {
 
 // reader reads the properties of one schema.
 type reader struct {
-	root map[string]json.RawMessage
-	defs map[string]map[string]json.RawMessage
+	root     map[string]json.RawMessage
+	defs     map[string]map[string]json.RawMessage
+	referred int // bytes of definitions that were read
 }
 
 // field makes the field of a property.
