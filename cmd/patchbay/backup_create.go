@@ -11,37 +11,50 @@ import (
 	"patchbay/internal/app"
 	"patchbay/internal/backup"
 	"patchbay/internal/control"
-	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
 
 type backupCreateCmd struct {
-	File      string `arg:"" optional:"" help:"File to write; without it, patchbay-DATE-TIME.tar.gz in this folder. One that is there is not overwritten."`
-	dataFlags `embed:""`
+	File           string `arg:"" optional:"" help:"File to write; without it, patchbay-DATE-TIME.tar.gz in this folder. One that is there is not overwritten."`
+	Encrypt        bool   `help:"Encrypt the file by a passphrase, which is asked for in the terminal, unless --passphrase-file or PATCHBAY_BACKUP_PASSPHRASE has it."`
+	PassphraseFile string `help:"File that has the passphrase of the backup." placeholder:"FILE"`
+	dataFlags      `embed:""`
 }
 
 // Help is the command's examples.
 func (backupCreateCmd) Help() string {
-	return `The file has the database, and the key that opens the credentials in it: whoever has the file can read everything. A running server goes on meanwhile.
+	return `The file has the database, and the key that opens the credentials in it: whoever has the file can read everything, unless it is encrypted. A running server goes on meanwhile.
+
+The passphrase comes from a file, from PATCHBAY_BACKUP_PASSPHRASE, or from whoever types it. If the first or the second is given, the backup is encrypted also without --encrypt.
 
 Examples:
 
     patchbay backup create
-    patchbay backup create /mnt/backups/patchbay.tar.gz`
+    patchbay backup create /mnt/backups/patchbay.tar.gz
+    patchbay backup create --encrypt
+    patchbay backup create --encrypt --passphrase-file /run/secrets/backup`
 }
 
 var (
 	sayBackupMade     = talk.Say{Zh: "备份已写入 %s。它能读出一切，请妥善保管。", En: "The backup is in %s. Whoever has it can read everything, so keep it safe."}
+	sayBackupSealed   = talk.Say{Zh: "加密的备份已写入 %s。丢了口令，谁也打不开它。", En: "The encrypted backup is in %s. If its passphrase is lost, nobody can open it."}
 	sayBackupPostgres = talk.Say{Zh: "数据在 PostgreSQL 里，请用 pg_dump 备份，并保管好 secret", En: "the data is in PostgreSQL: back it up with pg_dump, and keep secret"}
 )
 
 // Run writes the backup.
 func (c *backupCreateCmd) Run(ctx context.Context, sh *shell) error {
 	now := time.Now()
-	if c.File == "" {
-		c.File = backup.Name(now)
-	}
 	return c.with(ctx, sh, func(b *app.Base) (err error) {
+		if b.Store.Dialect() != "sqlite" {
+			return errors.New(sayBackupPostgres.In(sh.lang))
+		}
+		passphrase, err := sh.newPassphrase(ctx, c.Encrypt, c.PassphraseFile)
+		if err != nil {
+			return err
+		}
+		if c.File == "" {
+			c.File = backup.Name(now, passphrase != "")
+		}
 		f, err := os.OpenFile(c.File, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		if err != nil {
 			return err
@@ -51,10 +64,7 @@ func (c *backupCreateCmd) Run(ctx context.Context, sh *shell) error {
 				err = errors.Join(err, ignoreGone(os.Remove(c.File)))
 			}
 		}()
-		err = backup.Write(ctx, f, b.BackupSource(), now)
-		if errors.Is(err, store.ErrNoSnapshot) {
-			return errors.New(sayBackupPostgres.In(sh.lang))
-		}
+		err = backup.Write(ctx, f, passphrase, b.BackupSource(), now)
 		if err == nil {
 			err = f.Sync()
 		}
@@ -64,7 +74,11 @@ func (c *backupCreateCmd) Run(ctx context.Context, sh *shell) error {
 		if err := noteAct(ctx, b, control.ActBackupTaken, filepath.Base(c.File)); err != nil {
 			return err
 		}
-		return sh.result(map[string]any{"file": c.File}, func() { sh.say(sayBackupMade, c.File) })
+		made := sayBackupMade
+		if passphrase != "" {
+			made = sayBackupSealed
+		}
+		return sh.result(map[string]any{"file": c.File, "encrypted": passphrase != ""}, func() { sh.say(made, c.File) })
 	})
 }
 

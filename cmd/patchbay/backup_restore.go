@@ -1,25 +1,28 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"os"
 	"path/filepath"
 
 	"patchbay/internal/backup"
-	"patchbay/internal/control"
 	"patchbay/internal/seal"
 	"patchbay/internal/talk"
 )
 
 type backupRestoreCmd struct {
-	File      string `arg:"" help:"The file that backup create, or the console, has written."`
-	dataFlags `embed:""`
+	File           string `arg:"" help:"The file that backup create, or the console, has written."`
+	PassphraseFile string `help:"File that has the passphrase of the backup." placeholder:"FILE"`
+	dataFlags      `embed:""`
 }
 
 // Help is the command's examples.
 func (backupRestoreCmd) Help() string {
 	return `The backup is checked first. Then the next "patchbay serve" puts it in the place of what is there, which is kept in a folder beside it. Until then nothing changes: restart a server that runs.
+
+If it is encrypted its passphrase is asked for in the terminal, unless --passphrase-file or PATCHBAY_BACKUP_PASSPHRASE has it.
 
 Examples:
 
@@ -52,12 +55,16 @@ func (c *backupRestoreCmd) Run(ctx context.Context, sh *shell) error {
 		return err
 	}
 	defer f.Close()
-	m, err := backup.Stage(ctx, f, settings.Data, box)
-	if err != nil {
-		if e := control.AsError(control.AboutBackup(err)); e != nil {
-			return errors.New(e.In(sh.lang))
+	file := bufio.NewReader(f)
+	passphrase := ""
+	if backup.Encrypted(file) {
+		if passphrase, err = sh.passphrase(ctx, c.PassphraseFile); err != nil {
+			return err
 		}
-		return err
+	}
+	m, err := backup.Stage(ctx, file, passphrase, settings.Data, box)
+	if err != nil {
+		return sh.aboutBackup(err)
 	}
 	return sh.result(map[string]any{"file": c.File, "made_at": m.At, "version": m.Version, "pending": filepath.Join(settings.Data, "restore.pending")}, func() {
 		sh.say(sayBackupStaged, sh.when(m.At), m.Version, c.again(), settings.Data)

@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"patchbay/internal/seal"
@@ -79,4 +82,43 @@ func TestRestoreRefuses(t *testing.T) {
 	d.failing(1, "", []string{"backup", "restore", file}, "no backup of Patchbay")
 	d.failing(1, "", []string{"backup", "restore", file + "y"}, "no such file")
 	d.failing(1, "", []string{"backup", "restore", file, "--database-url", "postgres://x@127.0.0.1/y"}, "pg_dump")
+}
+
+// The passphrase of an encrypted backup is in a file or in the environment, and a backup
+// that cannot be opened says what is missing.
+func TestEncryptedBackupRestores(t *testing.T) {
+	d := newDesk(t)
+	d.ok("user", "add", "ada")
+	dir := t.TempDir()
+	file, secret := filepath.Join(dir, "b.tar.gz.age"), filepath.Join(dir, "passphrase")
+	if err := os.WriteFile(secret, []byte("correct horse battery\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.failing(1, "", []string{"backup", "create", "--encrypt", file}, "--passphrase-file")
+	var made struct{ Encrypted bool }
+	d.json(&made, "backup", "create", "--passphrase-file", secret, file)
+	text, err := os.ReadFile(file)
+	if err != nil || !made.Encrypted || !strings.HasPrefix(string(text), "age-encryption.org/v1\n") {
+		t.Fatalf("%v, %v: %.30q", made, err, text)
+	}
+
+	other := newDesk(t)
+	other.failing(1, "", []string{"backup", "restore", file}, "the backup is encrypted", "PATCHBAY_BACKUP_PASSPHRASE")
+	other.env = append(other.env, "PATCHBAY_BACKUP_PASSPHRASE=wrong horse battery")
+	other.failing(1, "", []string{"backup", "restore", file}, "The passphrase is wrong")
+	other.env = append(other.env[:len(other.env)-1], "PATCHBAY_BACKUP_PASSPHRASE=correct horse battery")
+	if said := other.ok("backup", "restore", file); !strings.Contains(said, "The backup is good") {
+		t.Errorf("it says %q", said)
+	}
+	if err := os.WriteFile(secret, []byte("\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.failing(1, "", []string{"backup", "create", "--passphrase-file", secret}, "there is no passphrase in")
+	if err := os.WriteFile(secret, []byte("short\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.failing(1, "", []string{"backup", "create", "--passphrase-file", secret, file + "2"}, "12 characters")
+	if _, err := os.Stat(file + "2"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a backup with a short passphrase: %v", err)
+	}
 }

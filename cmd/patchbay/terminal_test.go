@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -162,6 +163,29 @@ func TestUserAddAsksForAPassword(t *testing.T) {
 	s.enter("another horse\n")
 	s.wait("the two are not the same")
 	if code := <-s.done; code != exitFailed || strings.Contains(d.ok("user", "list"), "eve") {
+		t.Errorf("exit code %d, shown was\n%s", code, s.seen.String())
+	}
+}
+
+// In a terminal the passphrase of a backup is asked for, twice when it is new, and not shown.
+func TestBackupAsksForAPassphrase(t *testing.T) {
+	d := newDesk(t)
+	d.ok("user", "add", "ada")
+	file := filepath.Join(t.TempDir(), "b.age")
+	s := d.typing("backup", "create", "--encrypt", file)
+	s.wait("New passphrase of the backup: ")
+	s.enter("correct horse battery\n")
+	s.wait("Once more: ")
+	s.enter("correct horse battery\n")
+	s.wait("The encrypted backup is in ")
+	if code := <-s.done; code != exitOK || strings.Contains(s.seen.String(), "horse") {
+		t.Errorf("exit code %d, shown was\n%s", code, s.seen.String())
+	}
+	s = d.typing("backup", "restore", file)
+	s.wait("Passphrase of the backup: ")
+	s.enter("correct horse battery\n")
+	s.wait("The backup is good")
+	if code := <-s.done; code != exitOK || strings.Contains(s.seen.String(), "horse") {
 		t.Errorf("exit code %d, shown was\n%s", code, s.seen.String())
 	}
 }

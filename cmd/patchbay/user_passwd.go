@@ -77,11 +77,14 @@ func (sh *shell) askPassword(ctx context.Context) (string, error) {
 	if !ok {
 		return "", usage(talk.Say{Zh: "标准输入不是终端，无法询问密码；请用 --password-stdin", En: "standard input is no terminal to ask for a password on; use --password-stdin"})
 	}
+	return sh.askTwice(ctx, fd, sayNewPassword)
+}
+
+// askTwice asks for a secret that is new, as [shell.askPassword] does for a password.
+func (sh *shell) askTwice(ctx context.Context, fd int, first talk.Say) (string, error) {
 	var typed [2]string
-	for i, prompt := range []talk.Say{sayNewPassword, sayAgain} {
-		fmt.Fprint(sh.stderr, prompt.In(sh.lang))
-		secret, err := readSecret(ctx, fd)
-		fmt.Fprintln(sh.stderr)
+	for i, prompt := range []talk.Say{first, sayAgain} {
+		secret, err := sh.askSecret(ctx, fd, prompt)
 		if err != nil {
 			return "", err
 		}
@@ -93,6 +96,14 @@ func (sh *shell) askPassword(ctx context.Context) (string, error) {
 		return "", talk.Say{Zh: "两次输入不一样；没有作任何改动", En: "the two are not the same; nothing was changed"}.Wrong()
 	}
 	return typed[0], nil
+}
+
+// askSecret asks for a secret once, without showing it.
+func (sh *shell) askSecret(ctx context.Context, fd int, prompt talk.Say) (string, error) {
+	fmt.Fprint(sh.stderr, prompt.In(sh.lang))
+	secret, err := readSecret(ctx, fd)
+	fmt.Fprintln(sh.stderr)
+	return secret, err
 }
 
 // readSecret reads a line that is not shown. When ctx ends, what is typed is

@@ -28,21 +28,30 @@ func (s *Server) houseOperations() {
 	operate(s, "DELETE /api/v1/people/{person}", "Remove a person with everything that is theirs; the query has their name again", s.RemovePerson)
 	operate(s, "GET /api/v1/acts", "List the journal of the installation", s.Acts)
 
-	s.document("GET /api/v1/backup", "Download a backup of everything", backupKind, nil, nil, s.backup)
+	s.document("GET /api/v1/backup", "Download a backup of everything, encrypted if the header has a passphrase", backupKind, nil, nil, s.backup).Headers = []string{passphraseHeader}
 	operate(s, "GET /api/v1/restore", "Tell which backup the next start restores", s.Restoring)
-	s.document("POST /api/v1/restore", "Check a backup, which is the body, and have the next start restore it", "", nil, control.Restoring{}, s.restore).Takes = backupKind
+	o := s.document("POST /api/v1/restore", "Check a backup, which is the body, and have the next start restore it", "", nil, control.Restoring{}, s.restore)
+	o.Takes, o.Headers = backupKind, []string{passphraseHeader}
 	operate(s, "DELETE /api/v1/restore", "Forget the backup that the next start would restore", s.CancelRestore)
 }
 
-// backupKind is the type of a backup.
-const backupKind = "application/gzip"
+const (
+	// backupKind is the type of a backup, and sealedKind of one that is encrypted.
+	backupKind, sealedKind = "application/gzip", "application/octet-stream"
+	// passphraseHeader has the passphrase of a backup: addresses are in logs.
+	passphraseHeader = "Patchbay-Passphrase"
+)
 
 // backup sends a backup. If it breaks off in the middle, so does the answer.
 func (s *Server) backup(w http.ResponseWriter, r *http.Request, c control.Caller) {
-	began := false
-	err := s.Backup(r.Context(), c, func(name string) io.Writer {
+	began, kind := false, backupKind
+	passphrase := r.Header.Get(passphraseHeader)
+	if passphrase != "" {
+		kind = sealedKind
+	}
+	err := s.Backup(r.Context(), c, passphrase, func(name string) io.Writer {
 		began = true
-		w.Header().Set("Content-Type", backupKind)
+		w.Header().Set("Content-Type", kind)
 		w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
 		return w
 	})
@@ -58,7 +67,7 @@ func (s *Server) backup(w http.ResponseWriter, r *http.Request, c control.Caller
 
 // restore takes a backup.
 func (s *Server) restore(w http.ResponseWriter, r *http.Request, c control.Caller) {
-	out, err := s.Restore(r.Context(), c, http.MaxBytesReader(w, r.Body, backup.MaxSize))
+	out, err := s.Restore(r.Context(), c, r.Header.Get(passphraseHeader), http.MaxBytesReader(w, r.Body, backup.MaxSize))
 	if err != nil {
 		s.fails(w, r, err)
 		return

@@ -25,7 +25,9 @@ type Operation struct {
 	In, Out reflect.Type
 	// Kind is the type of the answer, if it is not JSON, and Takes that of the body.
 	Kind, Takes string
-	Open        bool // needs no key
+	// Headers are those that it looks at, beside the key.
+	Headers []string
+	Open    bool // needs no key
 	// Scope is what keys may have too that open it, beside operator and admin.
 	Scope string
 }

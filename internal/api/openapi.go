@@ -115,6 +115,9 @@ func (d *description) operation(o Operation, path string, wildcards []string) ob
 			parameters = append(parameters, object{"name": name, "in": "path", "required": true, "schema": object{"type": "string"}})
 		}
 	}
+	for _, name := range o.Headers {
+		parameters = append(parameters, object{"name": name, "in": "header", "required": false, "schema": object{"type": "string"}})
+	}
 	ok := object{"description": "It was done."}
 	switch {
 	case o.Kind == "":

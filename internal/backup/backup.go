@@ -6,6 +6,8 @@
 //	patchbay.db     the database, as it was at one moment
 //	secret.key      the key that opens the secrets in it, unless that is configured
 //
+// and may be encrypted as a whole by a passphrase.
+//
 // It is put back in two steps. [Stage] checks a backup and lays it down in the data
 // folder; [Swap], before the database is opened the next time, puts it in the place of
 // what is there, which it keeps in a folder beside.
@@ -62,11 +64,21 @@ type Source struct {
 }
 
 // Name is what the file of a backup is called.
-func Name(at time.Time) string { return "patchbay-" + at.UTC().Format("20060102-150405") + ".tar.gz" }
+func Name(at time.Time, encrypted bool) string {
+	name := "patchbay-" + at.UTC().Format("20060102-150405") + ".tar.gz"
+	if encrypted {
+		name += ".age"
+	}
+	return name
+}
 
-// Write writes a backup. With PostgreSQL the error is [store.ErrNoSnapshot], and
-// nothing has been written.
-func Write(ctx context.Context, w io.Writer, s Source, at time.Time) error {
+// Write writes a backup, encrypted by a passphrase if there is one. Nothing has been
+// written if the error is that of [CheckPassphrase], or [store.ErrNoSnapshot], which it is
+// with PostgreSQL.
+func Write(ctx context.Context, w io.Writer, passphrase string, s Source, at time.Time) error {
+	if err := CheckPassphrase(passphrase); err != nil {
+		return err
+	}
 	if s.Store.Dialect() != "sqlite" {
 		return store.ErrNoSnapshot
 	}
@@ -94,7 +106,11 @@ func Write(ctx context.Context, w io.Writer, s Source, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	zipped := gzip.NewWriter(w)
+	sealed, err := encrypt(w, passphrase)
+	if err != nil {
+		return err
+	}
+	zipped := gzip.NewWriter(sealed)
 	packed := tar.NewWriter(zipped)
 	if err := packed.WriteHeader(&tar.Header{Name: manifestName, Mode: 0o600, Size: int64(len(text)), ModTime: m.At}); err != nil {
 		return err
@@ -107,7 +123,7 @@ func Write(ctx context.Context, w io.Writer, s Source, at time.Time) error {
 			return err
 		}
 	}
-	return errors.Join(packed.Close(), zipped.Close())
+	return errors.Join(packed.Close(), zipped.Close(), sealed.Close())
 }
 
 // opens says whether a file has the key of a box.

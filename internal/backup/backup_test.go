@@ -69,7 +69,7 @@ func names(t *testing.T, db *store.DB) string {
 func write(t *testing.T, folder string, db *store.DB, box *seal.Box) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := backup.Write(t.Context(), &b, backup.Source{Store: db, Box: box, Folder: folder, Version: "test"}, now); err != nil {
+	if err := backup.Write(t.Context(), &b, "", backup.Source{Store: db, Box: box, Folder: folder, Version: "test"}, now); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -84,7 +84,7 @@ func TestRestore(t *testing.T) {
 	add(t, db, "bob") // after the backup
 
 	other, otherDB, _ := house(t, "eve")
-	m, err := backup.Stage(t.Context(), bytes.NewReader(saved), other, nil)
+	m, err := backup.Stage(t.Context(), bytes.NewReader(saved), "", other, nil)
 	if err != nil || m.Version != "test" || !m.At.Equal(now) {
 		t.Fatalf("%+v, %v", m, err)
 	}
@@ -130,7 +130,7 @@ func TestRestoreGoesOnAfterACrash(t *testing.T) {
 	saved := write(t, folder, db, box)
 	other, otherDB, _ := house(t, "eve")
 	otherDB.Close()
-	if _, err := backup.Stage(t.Context(), bytes.NewReader(saved), other, nil); err != nil {
+	if _, err := backup.Stage(t.Context(), bytes.NewReader(saved), "", other, nil); err != nil {
 		t.Fatal(err)
 	}
 	// Where the database should go there is something in the way.
@@ -187,7 +187,7 @@ func TestBackupOfABusyDatabase(t *testing.T) {
 		t.Error(err)
 	}
 	for _, b := range saved {
-		if _, err := backup.Stage(t.Context(), bytes.NewReader(b), folder, nil); err != nil {
+		if _, err := backup.Stage(t.Context(), bytes.NewReader(b), "", folder, nil); err != nil {
 			t.Error(err)
 		}
 	}
@@ -269,7 +269,7 @@ func TestRefusedBackups(t *testing.T) {
 		{"a newer form", archive(t, entry{manifest.name, strings.Replace(manifest.text, `"format": 1`, `"format": 2`, 1)}, data, key), nil, store.ErrNewer},
 		{"another key", archive(t, good...), configured, backup.ErrSecret},
 	} {
-		if _, err := backup.Stage(t.Context(), bytes.NewReader(c.file), folder, c.box); !errors.Is(err, c.want) {
+		if _, err := backup.Stage(t.Context(), bytes.NewReader(c.file), "", folder, c.box); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
 		if backup.Staged(folder) != nil {
@@ -279,7 +279,7 @@ func TestRefusedBackups(t *testing.T) {
 	if list, _ := filepath.Glob(filepath.Join(folder, "restore*")); len(list) > 0 {
 		t.Errorf("left are %q", list)
 	}
-	if _, err := backup.Stage(t.Context(), bytes.NewReader(archive(t, good...)), folder, nil); err != nil {
+	if _, err := backup.Stage(t.Context(), bytes.NewReader(archive(t, good...)), "", folder, nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -291,7 +291,7 @@ func TestPostgresIsBackedUpOtherwise(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	err = backup.Write(t.Context(), &b, backup.Source{Store: storetest.Open(t, o), Box: box, Folder: o.Folder}, now)
+	err = backup.Write(t.Context(), &b, "", backup.Source{Store: storetest.Open(t, o), Box: box, Folder: o.Folder}, now)
 	if !errors.Is(err, store.ErrNoSnapshot) || b.Len() > 0 {
 		t.Errorf("%d bytes, %v", b.Len(), err)
 	}
@@ -301,9 +301,10 @@ func TestPostgresIsBackedUpOtherwise(t *testing.T) {
 func FuzzStage(f *testing.F) {
 	f.Add(archive(f, entry{"manifest.json", `{"format":1,"sums":{"patchbay.db":"x"}}`}, entry{"patchbay.db", "x"}))
 	f.Add([]byte("hello"))
+	f.Add([]byte("age-encryption.org/v1\n-> scrypt AAAAAAAAAAAAAAAAAAAAAA 30\nAAAA\n--- AAAA\nx"))
 	f.Fuzz(func(t *testing.T, file []byte) {
 		folder := t.TempDir()
-		if _, err := backup.Stage(t.Context(), bytes.NewReader(file), folder, nil); err == nil && backup.Staged(folder) == nil {
+		if _, err := backup.Stage(t.Context(), bytes.NewReader(file), "wrong battery", folder, nil); err == nil && backup.Staged(folder) == nil {
 			t.Error("it is good, and not there")
 		}
 	})

@@ -39,11 +39,15 @@ const (
 var files = []string{store.FileName, seal.FileName}
 
 // Stage reads a backup, checks it, and lays it down in the data folder, from where the
-// next start puts it in place. Box is the key that is configured; nil if it is the one
+// next start puts it in place. The passphrase counts if the backup is encrypted. Box is the key that is configured; nil if it is the one
 // in the data folder. What was staged before is gone. The error is, or wraps, one of
 // the Err… of this package, [store.ErrDamaged] or [store.ErrNewer] if the backup is to
 // blame.
-func Stage(ctx context.Context, r io.Reader, folder string, box *seal.Box) (Manifest, error) {
+func Stage(ctx context.Context, r io.Reader, passphrase, folder string, box *seal.Box) (Manifest, error) {
+	archive, err := decrypt(reader{ctx, r}, passphrase)
+	if err != nil {
+		return Manifest{}, err
+	}
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return Manifest{}, err
 	}
@@ -55,7 +59,7 @@ func Stage(ctx context.Context, r io.Reader, folder string, box *seal.Box) (Mani
 		return Manifest{}, err
 	}
 	defer os.RemoveAll(dir)
-	m, err := unpack(reader{ctx, r}, dir)
+	m, err := unpack(archive, dir)
 	if err != nil {
 		return m, err
 	}
@@ -96,6 +100,9 @@ func opensAs(file, secret string) bool {
 // unpack writes the files of a backup into a folder, and checks their sums.
 func unpack(r io.Reader, dir string) (m Manifest, err error) {
 	unzipped, err := gzip.NewReader(r)
+	if errors.Is(err, ErrBroken) {
+		return m, err
+	}
 	if err != nil {
 		return m, ErrNotBackup
 	}

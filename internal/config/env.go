@@ -68,7 +68,7 @@ var serviceURL = regexp.MustCompile(`^(tcp|udp|sctp)://`)
 // notSetting says whether a variable that begins like a setting is none.
 func notSetting(name, value string) bool {
 	switch name {
-	case EnvConfig, EnvServer, EnvKey:
+	case EnvConfig, EnvServer, EnvKey, EnvPassphrase:
 		return true
 	}
 	return serviceLink.MatchString(name) ||

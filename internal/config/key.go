@@ -14,6 +14,8 @@ const (
 	EnvConfig = envPrefix + "CONFIG"
 	EnvServer = envPrefix + "SERVER"
 	EnvKey    = envPrefix + "KEY"
+	// EnvPassphrase is for backup create and backup restore.
+	EnvPassphrase = envPrefix + "BACKUP_PASSPHRASE"
 )
 
 const (

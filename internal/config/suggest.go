@@ -91,7 +91,7 @@ func pathNames() []string {
 
 // envNames are all environment variables that are read.
 func envNames() []string {
-	names := []string{EnvConfig, EnvServer, EnvKey}
+	names := []string{EnvConfig, EnvServer, EnvKey, EnvPassphrase}
 	for _, k := range known.keys {
 		names = append(names, k.Env)
 		if k.Secret {

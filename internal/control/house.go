@@ -34,6 +34,10 @@ var (
 	sayBackupBroken    = talk.Say{Zh: "备份文件已损坏，没有作任何改动。", En: "The backup is damaged; nothing was changed."}
 	sayBackupNewer     = talk.Say{Zh: "备份来自更新版本的 Patchbay，请先升级。", En: "The backup is of a newer version of Patchbay; upgrade first."}
 	sayBackupSecret    = talk.Say{Zh: "备份里的凭据是用另一个密钥加密的。请配置当时的 secret（或放回当时的 secret.key），然后重试。", En: "The credentials in the backup were sealed with another key. Configure the secret it was made with, or put its secret.key into the data folder, and try again."}
+	sayBackupSealed    = talk.Say{Zh: "备份是加密的：请给出它的口令。", En: "The backup is encrypted: give its passphrase."}
+	sayPassphraseOther = talk.Say{Zh: "口令不对，没有作任何改动。", En: "The passphrase is wrong; nothing was changed."}
+	sayPassphraseShort = talk.Say{Zh: "口令太短：至少 %d 个字符。", En: "The passphrase is too short: it has to have %d characters at least."}
+	sayPassphraseLong  = talk.Say{Zh: "口令太长：最多 %d 字节。", En: "The passphrase is too long: it may have %d bytes at most."}
 	sayBackupLarge     = talk.Say{Zh: "备份文件太大。", En: "The backup is too large."}
 )
 
@@ -106,16 +110,20 @@ func (s *Service) backingUp(c Caller) (release func(), err error) {
 }
 
 // Backup writes a backup to what begin returns, which is asked once nothing can be in
-// the way any more. Name is what the file is called.
-func (s *Service) Backup(ctx context.Context, c Caller, begin func(name string) io.Writer) error {
+// the way any more. Name is what the file is called. With a passphrase it is encrypted.
+func (s *Service) Backup(ctx context.Context, c Caller, passphrase string, begin func(name string) io.Writer) error {
 	release, err := s.backingUp(c)
 	if err != nil {
 		return err
 	}
 	defer release()
+	if err := backup.CheckPassphrase(passphrase); err != nil {
+		return AboutBackup(err)
+	}
 	now := time.Now()
-	s.Note(ctx, c, ActBackupTaken, backup.Name(now))
-	return backup.Write(ctx, &late{begin: func() io.Writer { return begin(backup.Name(now)) }}, s.House.Backup, now)
+	name := backup.Name(now, passphrase != "")
+	s.Note(ctx, c, ActBackupTaken, name)
+	return backup.Write(ctx, &late{begin: func() io.Writer { return begin(name) }}, passphrase, s.House.Backup, now)
 }
 
 // late asks where to write when there is something to be written.
@@ -150,18 +158,19 @@ func (s *Service) Restoring(_ context.Context, c Caller, _ None) (Restoring, err
 	return Restoring{}, nil
 }
 
-// Restore checks a backup, and has the next start put it in place of what there is.
-func (s *Service) Restore(ctx context.Context, c Caller, file io.Reader) (Restoring, error) {
+// Restore checks a backup, and has the next start put it in place of what there is. The
+// passphrase counts if the backup is encrypted.
+func (s *Service) Restore(ctx context.Context, c Caller, passphrase string, file io.Reader) (Restoring, error) {
 	release, err := s.backingUp(c)
 	if err != nil {
 		return Restoring{}, err
 	}
 	defer release()
-	m, err := backup.Stage(ctx, file, s.House.Backup.Folder, s.House.Key)
+	m, err := backup.Stage(ctx, file, passphrase, s.House.Backup.Folder, s.House.Key)
 	if err != nil {
 		return Restoring{}, AboutBackup(err)
 	}
-	s.Note(ctx, c, ActBackupStaged, backup.Name(m.At))
+	s.Note(ctx, c, ActBackupStaged, backup.Name(m.At, passphrase != ""))
 	return Restoring{true, m.Version, m.At}, nil
 }
 
@@ -171,6 +180,8 @@ func AboutBackup(err error) error {
 		backup.ErrNotBackup: Fail(Invalid, sayNoBackup), backup.ErrBroken: Fail(Invalid, sayBackupBroken), store.ErrDamaged: Fail(Invalid, sayBackupBroken),
 		store.ErrNewer: Fail(Invalid, sayBackupNewer), backup.ErrSecret: Fail(Conflict, sayBackupSecret), backup.ErrTooLarge: Fail(TooLarge, sayBackupLarge),
 		store.ErrNoSnapshot: Fail(Conflict, sayBackupElsewhere),
+		backup.ErrEncrypted: Fail(Invalid, sayBackupSealed), backup.ErrPassphrase: Fail(Invalid, sayPassphraseOther),
+		backup.ErrShort: Fail(Invalid, sayPassphraseShort, backup.MinPassphrase), backup.ErrLong: Fail(Invalid, sayPassphraseLong, backup.MaxPassphrase),
 	} {
 		if errors.Is(err, of) {
 			e.Cause = err

@@ -58,10 +58,18 @@ func (p pages) backupLive(v *page.Visit) {
 
 // download sends a backup. If it breaks off in the middle, so does the answer.
 func (p pages) download(v *page.Visit) {
-	began := false
-	err := p.Backup(v.Context(), v.Operator(), func(name string) io.Writer {
+	began, kind := false, "application/gzip"
+	passphrase := v.FormValue("passphrase")
+	if passphrase != v.FormValue("again") {
+		p.showBackup(v, http.StatusUnprocessableEntity, v.Say(sayOtherPassphrase))
+		return
+	}
+	if passphrase != "" {
+		kind = "application/octet-stream"
+	}
+	err := p.Backup(v.Context(), v.Operator(), passphrase, func(name string) io.Writer {
 		began = true
-		v.W.Header().Set("Content-Type", "application/gzip")
+		v.W.Header().Set("Content-Type", kind)
 		v.W.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
 		return v.W
 	})
@@ -80,9 +88,9 @@ func (p pages) download(v *page.Visit) {
 // restore reads a backup as it comes, since it may be larger than the memory.
 func (p pages) restore(v *page.Visit) {
 	v.Body = http.MaxBytesReader(v.W, v.Body, backup.MaxSize)
-	file, err := upload(v.Request, "file")
+	file, passphrase, err := upload(v.Request)
 	if err == nil {
-		_, err = p.Restore(v.Context(), v.Operator(), file)
+		_, err = p.Restore(v.Context(), v.Operator(), passphrase, file)
 	}
 	if err != nil {
 		if wrong, status := v.Wrong(err); wrong != "" {
@@ -93,21 +101,28 @@ func (p pages) restore(v *page.Visit) {
 	v.To("/settings/backup")
 }
 
-// upload is the file of a form, which is read while it comes.
-func upload(r *http.Request, name string) (*multipart.Part, error) {
+// upload is the file of a form, which is read while it comes, and the passphrase that the
+// form has before it.
+func upload(r *http.Request) (file *multipart.Part, passphrase string, err error) {
 	parts, err := r.MultipartReader()
 	if err != nil {
-		return nil, control.Fail(control.Invalid, sayNoFile)
+		return nil, "", control.Fail(control.Invalid, sayNoFile)
 	}
 	for {
 		part, err := parts.NextPart()
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil, control.Fail(control.Invalid, sayNoFile)
+			return nil, "", control.Fail(control.Invalid, sayNoFile)
 		case err != nil:
-			return nil, control.Fail(control.Invalid, sayHalfFile)
-		case part.FormName() == name && part.FileName() != "":
-			return part, nil
+			return nil, "", control.Fail(control.Invalid, sayHalfFile)
+		case part.FormName() == "file" && part.FileName() != "":
+			return part, passphrase, nil
+		case part.FormName() == "passphrase":
+			text, err := io.ReadAll(io.LimitReader(part, backup.MaxPassphrase+1))
+			if err != nil {
+				return nil, "", control.Fail(control.Invalid, sayHalfFile)
+			}
+			passphrase = string(text)
 		}
 	}
 }

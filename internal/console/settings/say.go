@@ -84,19 +84,24 @@ var (
 	sayRemoved       = talk.Say{Zh: "%s 已移除。", En: "%s is removed."}
 	sayBackToPeople  = talk.Say{Zh: "回到成员", En: "Back to the people"}
 
-	sayDownload     = talk.Say{Zh: "下载备份", En: "Download a backup"}
-	sayDownloadTold = talk.Say{Zh: "一个文件，包含全部数据和解开其中凭据的密钥。服务器照常运行。拿到它的人就能读到一切，请妥善保管。", En: "One file with all the data, and the key that opens the credentials in it. The server goes on meanwhile. Whoever has the file can read everything, so keep it safe."}
-	sayRestore      = talk.Say{Zh: "恢复备份", En: "Restore a backup"}
-	sayRestoreTold  = talk.Say{Zh: "备份会先检查，下次启动服务器时才替换现有数据。现有数据会保留在数据文件夹的 before-restore-… 里。", En: "The backup is checked now, and takes the place of the data when the server starts the next time. What is there now stays beside it, in before-restore-… in the data folder."}
-	sayFile         = talk.Say{Zh: "备份文件", En: "Backup file"}
-	sayUpload       = talk.Say{Zh: "检查并准备恢复", En: "Check it, and restore at the next start"}
-	sayUploadUntil  = talk.Say{Zh: "请在 %s 前上传；之后需要重新输入密码。", En: "Send it before %s; after that your password is needed again."}
-	sayUploadLate   = talk.Say{Zh: "距离上次输入密码太久。请先重新输入，再选择文件。", En: "Too much time has passed since your password. Type it again, then choose the file."}
-	sayUploadAgain  = talk.Say{Zh: "输入密码", En: "Type the password"}
-	sayNoFile       = talk.Say{Zh: "请选择一个备份文件。", En: "Choose the file of a backup."}
-	sayHalfFile     = talk.Say{Zh: "文件没有完整传到，没有作任何改动。", En: "The file did not arrive whole; nothing was changed."}
-	sayPending      = talk.Say{Zh: "备份已检查并准备好：做于 %s，Patchbay %s。请重启服务器（停止 patchbay serve 再启动），它会在启动时恢复。在那之前的改动不会进入恢复后的数据。", En: "A backup is checked and ready: made %s by Patchbay %s. Restart the server (stop patchbay serve, and start it again); it is restored then. What changes until then is not in the restored data."}
-	sayDoNot        = talk.Say{Zh: "不恢复了", En: "Do not restore it"}
+	sayDownload          = talk.Say{Zh: "下载备份", En: "Download a backup"}
+	sayDownloadTold      = talk.Say{Zh: "一个文件，包含全部数据和解开其中凭据的密钥。服务器照常运行。没有口令的话，拿到它的人就能读到一切，请妥善保管。", En: "One file with all the data, and the key that opens the credentials in it. The server goes on meanwhile. Without a passphrase, whoever has the file can read everything, so keep it safe."}
+	sayNewPassphrase     = talk.Say{Zh: "加密口令（可不填）", En: "Passphrase (optional)"}
+	sayNewPassphraseTold = talk.Say{Zh: "至少 %d 个字符。丢了口令，谁也打不开这份备份。", En: "At least %d characters. If it is lost, nobody can open the backup."}
+	sayPassphraseAgain   = talk.Say{Zh: "再输入一次口令", En: "The passphrase once more"}
+	sayOtherPassphrase   = talk.Say{Zh: "两次输入的口令不一样。", En: "The two passphrases are not the same."}
+	sayRestore           = talk.Say{Zh: "恢复备份", En: "Restore a backup"}
+	sayRestoreTold       = talk.Say{Zh: "备份会先检查，下次启动服务器时才替换现有数据。现有数据会保留在数据文件夹的 before-restore-… 里。", En: "The backup is checked now, and takes the place of the data when the server starts the next time. What is there now stays beside it, in before-restore-… in the data folder."}
+	sayPassphrase        = talk.Say{Zh: "口令（如果备份加密了）", En: "Passphrase, if the backup is encrypted"}
+	sayFile              = talk.Say{Zh: "备份文件", En: "Backup file"}
+	sayUpload            = talk.Say{Zh: "检查并准备恢复", En: "Check it, and restore at the next start"}
+	sayUploadUntil       = talk.Say{Zh: "请在 %s 前上传；之后需要重新输入密码。", En: "Send it before %s; after that your password is needed again."}
+	sayUploadLate        = talk.Say{Zh: "距离上次输入密码太久。请先重新输入，再选择文件。", En: "Too much time has passed since your password. Type it again, then choose the file."}
+	sayUploadAgain       = talk.Say{Zh: "输入密码", En: "Type the password"}
+	sayNoFile            = talk.Say{Zh: "请选择一个备份文件。", En: "Choose the file of a backup."}
+	sayHalfFile          = talk.Say{Zh: "文件没有完整传到，没有作任何改动。", En: "The file did not arrive whole; nothing was changed."}
+	sayPending           = talk.Say{Zh: "备份已检查并准备好：做于 %s，Patchbay %s。请重启服务器（停止 patchbay serve 再启动），它会在启动时恢复。在那之前的改动不会进入恢复后的数据。", En: "A backup is checked and ready: made %s by Patchbay %s. Restart the server (stop patchbay serve, and start it again); it is restored then. What changes until then is not in the restored data."}
+	sayDoNot             = talk.Say{Zh: "不恢复了", En: "Do not restore it"}
 
 	sayHealth     = talk.Say{Zh: "状态", En: "Health"}
 	sayReady      = talk.Say{Zh: "一切正常", En: "ready"}

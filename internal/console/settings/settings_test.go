@@ -231,11 +231,14 @@ func TestOnlyAdministrators(t *testing.T) {
 	}
 }
 
-// sent is a form with a file.
-func sent(t *testing.T, b *consoletest.Browser, url string, file []byte) (int, string) {
+// sent is a form with a passphrase and a file.
+func sent(t *testing.T, b *consoletest.Browser, url, passphrase string, file []byte) (int, string) {
 	t.Helper()
 	var body bytes.Buffer
 	form := multipart.NewWriter(&body)
+	if err := form.WriteField("passphrase", passphrase); err != nil {
+		t.Fatal(err)
+	}
 	part, err := form.CreateFormFile("file", "backup.tar.gz")
 	if err != nil {
 		t.Fatal(err)
@@ -261,10 +264,10 @@ func TestBackupAndRestore(t *testing.T) {
 	if file.Status != http.StatusOK || !strings.HasPrefix(file.Header.Get("Content-Disposition"), `attachment; filename="patchbay-`) {
 		t.Fatalf("%d %v", file.Status, file.Header)
 	}
-	if status, text := sent(t, ada, r.URL+"/settings/backup/restore", []byte("hello")); status != http.StatusUnprocessableEntity || !strings.Contains(text, "no backup of Patchbay") {
+	if status, text := sent(t, ada, r.URL+"/settings/backup/restore", "", []byte("hello")); status != http.StatusUnprocessableEntity || !strings.Contains(text, "no backup of Patchbay") {
 		t.Errorf("%d %s", status, text)
 	}
-	if status, text := sent(t, ada, r.URL+"/settings/backup/restore", []byte(file.Text)); status != http.StatusOK || !strings.Contains(text, "Restart the server") {
+	if status, text := sent(t, ada, r.URL+"/settings/backup/restore", "", []byte(file.Text)); status != http.StatusOK || !strings.Contains(text, "Restart the server") {
 		t.Errorf("%d %s", status, text)
 	}
 	if backup.Staged(folder) == nil {
@@ -272,6 +275,33 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	if p := ada.Post("/settings/backup/cancel"); p.Has("Restart the server") || backup.Staged(folder) != nil {
 		t.Errorf("%d %s", p.Status, p.Text)
+	}
+}
+
+// A passphrase encrypts what is downloaded, and is asked for when that is restored.
+func TestEncryptedBackup(t *testing.T) {
+	const passphrase = "correct horse battery"
+	r, folder := newRig(t, control.Options{})
+	ada := r.As(r.Person)
+	for _, c := range []struct{ passphrase, again, told string }{
+		{passphrase, "", "not the same"}, {"short", "short", "12 characters"},
+	} {
+		if p := ada.Post("/settings/backup/file", "passphrase", c.passphrase, "again", c.again); p.Status != http.StatusUnprocessableEntity || !p.Has(c.told) {
+			t.Errorf("%+v: %d %s", c, p.Status, p.Text)
+		}
+	}
+	file := ada.Post("/settings/backup/file", "passphrase", passphrase, "again", passphrase)
+	if file.Status != http.StatusOK || !strings.HasPrefix(file.Text, "age-encryption.org/v1\n") || !strings.Contains(file.Header.Get("Content-Disposition"), ".tar.gz.age") {
+		t.Fatalf("%d %v", file.Status, file.Header)
+	}
+	for given, told := range map[string]string{"": "give its passphrase", "wrong horse battery": "passphrase is wrong"} {
+		if status, text := sent(t, ada, r.URL+"/settings/backup/restore", given, []byte(file.Text)); status != http.StatusUnprocessableEntity || !strings.Contains(text, told) {
+			t.Errorf("%q: %d %s", given, status, text)
+		}
+	}
+	status, text := sent(t, ada, r.URL+"/settings/backup/restore", passphrase, []byte(file.Text))
+	if status != http.StatusOK || !strings.Contains(text, "Restart the server") || backup.Staged(folder) == nil {
+		t.Errorf("%d %s", status, text)
 	}
 }
 
