@@ -102,7 +102,7 @@ func (g *Gateway) look(id string) {
 	p, err := g.Store.Peers.ByID(ctx, id)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		g.expel(id, wire.Removed)
+		g.forget(id)
 	case err != nil:
 		g.Logger.Warn("openclaw: what has changed about a device could not be read", "device", id, "error", err)
 	default:
@@ -113,7 +113,7 @@ func (g *Gateway) look(id string) {
 // keepFresh notices what other programs, such as the command line, have changed about
 // peers, and what instances have not told each other.
 func (g *Gateway) keepFresh() {
-	tick := time.NewTicker(g.Timings.Fresh)
+	tick := time.NewTimer(0) // nodes that are away are listed from the beginning
 	defer tick.Stop()
 	known := int64(-1)
 	var rest, keys time.Time
@@ -122,6 +122,7 @@ func (g *Gateway) keepFresh() {
 		case <-g.ctx.Done():
 			return
 		case <-tick.C:
+			tick.Reset(g.Timings.Fresh)
 		}
 		version, err := g.Store.PeersVersion(g.ctx)
 		if began := time.Now(); err == nil && version != known && began.After(rest) {
@@ -166,36 +167,40 @@ func (g *Gateway) KeysChanged() {
 	}
 }
 
-// Refresh takes over what has changed about the peers that are connected here.
+// Refresh takes over what has changed about peers, connected or not.
 func (g *Gateway) Refresh(ctx context.Context) error {
-	here := map[string]map[string]bool{} // owner → devices
+	here := map[string]bool{} // devices
 	for _, c := range g.everybody() {
 		if c.device != "" {
-			if here[c.person.ID] == nil {
-				here[c.person.ID] = map[string]bool{}
-			}
-			here[c.person.ID][c.device] = true
+			here[c.device] = true
 		}
 	}
-	for owner, devices := range here {
-		for after := ""; ; {
-			page, err := g.Store.Peers.ByOwner(ctx, owner, after, pageOfPeers)
-			if err != nil {
-				return err
-			}
-			for _, p := range page {
-				if devices[p.ID] {
-					delete(devices, p.ID)
-					g.takeOver(p)
-				}
-			}
-			if len(page) < pageOfPeers {
-				break
-			}
-			after = page[len(page)-1].ID
+	known := map[string]bool{} // all devices
+	for after := ""; ; {
+		page, err := g.Store.Peers.ByOwner(ctx, "", after, pageOfPeers)
+		if err != nil {
+			return err
 		}
-		for id := range devices {
-			g.look(id) // it may have been paired since the page was read
+		for _, p := range page {
+			known[p.ID] = true
+			if here[p.ID] {
+				delete(here, p.ID)
+				g.takeOver(p)
+			} else {
+				g.settle(p)
+			}
+		}
+		if len(page) < pageOfPeers {
+			break
+		}
+		after = page[len(page)-1].ID
+	}
+	for id := range here {
+		g.look(id) // it may have been paired since the page was read
+	}
+	for _, id := range g.slots.away() {
+		if !known[id] {
+			g.look(id) // it was removed, or paired since
 		}
 	}
 	return nil

@@ -6,7 +6,8 @@
 //	conn      one WebSocket: a goroutine that reads; outbox.go writes
 //	handshake who is it, and what may it do (credentials.go, admission.go)
 //	methods   what operators call; nodes' calls are in nodecalls.go
-//	node      a connected node, which is a provider of the board
+//	node      a connected node
+//	slots     where nodes are plugged into the board, connected or not
 //	invoke    a call of a node's command, from an operator to the node and back
 //	virtual   the other outlets of the board, as nodes
 //	chat      conversations with the bots
@@ -127,6 +128,7 @@ type Gateway struct {
 	repeats     repeats
 	runs        runs
 	lists       toolLists
+	slots       slots
 	outlets     outletIDs
 	boot        string
 	began       time.Time
@@ -164,6 +166,7 @@ func New(o Options) (*Gateway, error) {
 		Options: o, policy: wire.Policy{Allow: o.Allow, Deny: o.Deny}, keys: account.NewRecent(o.Accounts), keysChanged: make(chan struct{}, 1), boot: uuid.NewString(), began: time.Now(),
 		conns: map[*conn]struct{}{}, nodes: map[string]*node{}, halfOf: map[netip.Addr]int{}, jobs: make(chan func()),
 	}
+	g.slots = slots{hub: o.Hub, of: map[string]*slot{}}
 	g.ctx, g.cancel = context.WithCancelCause(context.Background())
 	g.metrics = newMetrics(o.Registerer, g)
 	g.methods = g.table()
@@ -246,6 +249,7 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 		g.work.Wait()
 		close(done)
 	}()
+	defer g.slots.close()
 	select {
 	case <-done:
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -18,7 +19,7 @@ import (
 )
 
 const (
-	// KindNode is the kind of the outlets of connected nodes.
+	// KindNode is the kind of the outlets of nodes.
 	KindNode = "node"
 	// maxInvoke bounds a call of a command whose caller wants to wait for ever.
 	maxInvoke = 24 * time.Hour
@@ -30,10 +31,10 @@ const (
 	maxStats = 4 << 10
 )
 
-// OutletOf is the id of the outlet that a node is plugged into while it is connected.
+// OutletOf is the id of the outlet that a node is plugged into.
 func OutletOf(device string) string { return "node:" + device[:min(len(device), 16)] }
 
-// node is a connection of a node. It is a provider of the board.
+// node is a connection of a node. The slot that it is in has it carry out calls.
 type node struct {
 	c      *conn
 	g      *Gateway
@@ -184,22 +185,16 @@ func (n *node) plug() {
 	n.plugging.Lock()
 	defer n.plugging.Unlock()
 	n.mu.Lock()
-	o := board.Outlet{ID: OutletOf(n.id), Owner: n.owner, Slug: slugOf(n.peer), Kind: KindNode, Title: n.peer.Name, Timeout: maxInvoke + time.Minute, Held: true}
-	gone := n.retired
+	gone, peer := n.retired, n.peer
 	n.mu.Unlock()
 	if gone {
 		return
 	}
-	socket, err := n.g.Hub.Plug(o, n)
-	if err != nil {
-		o.Slug = plainSlug(n.id)
-		socket, err = n.g.Hub.Plug(o, n)
-	}
+	socket, err := n.g.slots.take(n, peer)
 	if err != nil {
 		n.g.Logger.Error("openclaw: a node could not be plugged in", "node", n.id, "error", err)
 		return
 	}
-	socket.Hold(true) // it is the newest
 	n.mu.Lock()
 	n.socket = socket
 	n.mu.Unlock()
@@ -210,28 +205,18 @@ func (n *node) offer() {
 	n.plugging.Lock()
 	defer n.plugging.Unlock()
 	n.mu.Lock()
-	socket, slug, title := n.socket, slugOf(n.peer), n.peer.Name
+	peer := n.peer
 	tools := n.g.lists.commands(n.effective)
 	if len(n.tools) > 0 {
 		tools = slices.Clone(tools)
-		for _, name := range slices.Sorted(func(yield func(string) bool) {
-			for name := range n.tools {
-				if !yield(name) {
-					return
-				}
-			}
-		}) {
+		for _, name := range slices.Sorted(maps.Keys(n.tools)) {
 			tools = append(tools, toolOf(n.tools[name]))
 		}
 	}
 	n.mu.Unlock()
-	if socket == nil {
+	if !n.g.slots.offer(n, peer, tools) {
 		return
 	}
-	if err := socket.Rename(slug, title); errors.Is(err, board.ErrPlugged) {
-		_ = socket.Rename(plainSlug(n.id), title) // or it keeps the name that it has
-	}
-	socket.Offer(tools)
 	o, _, offered := n.g.Hub.Plugged(OutletOf(n.id))
 	if o.Owner != n.owner {
 		offered = nil
@@ -242,7 +227,8 @@ func (n *node) offer() {
 }
 
 // retire takes the node out: it has gone, was removed, or has connected again. What
-// runs fails at once.
+// runs fails at once. What was approved of it stays listed; the tools that it published
+// itself go with it.
 func (n *node) retire() {
 	n.mu.Lock()
 	again := n.retired
@@ -252,14 +238,17 @@ func (n *node) retire() {
 		return
 	}
 	n.calls.end()
-	n.plugging.Lock() // whoever comes in its place finds the outlet free
+	n.plugging.Lock()
 	defer n.plugging.Unlock()
 	n.mu.Lock()
-	socket := n.socket
-	n.mu.Unlock()
-	if socket != nil {
-		socket.Unplug()
+	n.socket = nil
+	peer := n.peer
+	var tools []tool.Tool
+	if !peer.SurfaceAt.IsZero() {
+		tools = n.g.lists.commands(n.effective)
 	}
+	n.mu.Unlock()
+	n.g.slots.leave(n, peer, tools)
 }
 
 // counts says whether the connection is still the node's.

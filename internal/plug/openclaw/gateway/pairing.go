@@ -267,7 +267,7 @@ func (g *Gateway) remove(ctx context.Context, c *conn, id string) *wire.Error {
 		return g.trouble(err)
 	}
 	g.Logger.Info("openclaw: removed", "device", p.ID, "owner", p.Owner, "by", c.person.ID)
-	g.expel(p.ID, wire.Removed)
+	g.forget(p.ID)
 	g.tell(told{Peer: p.ID})
 	return nil
 }
@@ -321,6 +321,12 @@ func (g *Gateway) expel(device string, why *wire.Error) {
 	}
 }
 
+// forget takes out a peer that was removed.
+func (g *Gateway) forget(device string) {
+	g.expel(device, wire.Removed)
+	g.slots.forget(device)
+}
+
 // refresh takes over what has changed about a peer, here and on other instances.
 func (g *Gateway) refresh(p store.Peer) {
 	g.apply(p)
@@ -332,6 +338,8 @@ func (g *Gateway) apply(p store.Peer) {
 	if n := g.node(p.ID); n != nil {
 		n.approve(p)
 		n.offer()
+	} else {
+		g.settle(p)
 	}
 	for _, c := range g.everybody() {
 		if c.device == p.ID && (p.Owner != c.person.ID || c.secret != 0 && c.secret != p.SecretVersion) {

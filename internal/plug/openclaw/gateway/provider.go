@@ -40,7 +40,7 @@ type farError struct {
 	Retryable bool            `json:"retryable,omitempty"`
 }
 
-// Call implements [tool.Provider].
+// Call carries out a call of one of the node's tools.
 func (n *node) Call(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	if inv, ok := ctx.Value(invocationKey{}).(*invocation); ok && inv.command.Name == call.Tool {
 		inv.reached = true

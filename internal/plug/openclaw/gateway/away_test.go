@@ -1,0 +1,133 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"patchbay/internal/board"
+	"patchbay/internal/plug/openclaw/gateway"
+	"patchbay/internal/plug/openclaw/sim"
+	"patchbay/internal/plug/openclaw/wire"
+	"patchbay/internal/tool"
+)
+
+// listed is the full name by which a program of the rig's person calls a command of a
+// node; empty: it is not listed.
+func (r *rig) listed(device, command string) string {
+	r.t.Helper()
+	v, err := r.Board.View(r.Person.ID, "")
+	must(r.t, err)
+	for _, o := range v.Tools {
+		if o.Outlet().ID == gateway.OutletOf(device) && o.Tool.Name == command {
+			return o.Name
+		}
+	}
+	return ""
+}
+
+// which asks a node where programs are, as a program does.
+func (r *rig) which(device string) error {
+	r.t.Helper()
+	name := r.listed(device, "system.which")
+	if name == "" {
+		name = "nothing"
+	}
+	_, err := r.Board.Call(limited(r.t), board.Access{Caller: tool.Caller{Person: r.Person.ID, Door: "mcp"}}, name, &tool.Call{Args: json.RawMessage(`{"bins":["sh"]}`)})
+	return err
+}
+
+func (r *rig) isAway(device string) bool {
+	r.t.Helper()
+	e := tool.AsError(r.which(device))
+	return e != nil && e.Code == tool.Offline && strings.Contains(e.Told, "is not connected at the moment") && strings.Contains(e.Told, "again")
+}
+
+func whichNode(me wire.Identity) sim.Options {
+	return sim.Options{Identity: me, Commands: []string{"system.which", "kitchen.echo"}, Handle: func(_ context.Context, _ string, params json.RawMessage) (json.RawMessage, error) {
+		return params, nil
+	}}
+}
+
+// What was approved of a node stays listed while it is away, also after a restart, and
+// calls say that it is not connected; what was never approved, or was removed, does not.
+func TestNodeAway(t *testing.T) {
+	often := func(o *gateway.Options) { o.Timings.Fresh = 50 * time.Millisecond }
+	r := newRig(t, often)
+	me, stranger := wire.NewIdentity(), wire.NewIdentity()
+	n := r.node(whichNode(me), true)
+	o := r.node(whichNode(stranger), false)
+	must(t, eventually(t, func() bool { return r.which(me.ID()) == nil }))
+	name := r.listed(me.ID(), "system.which")
+	n.Close()
+	o.Close()
+	must(t, eventually(t, func() bool { return r.g.Status().Nodes == 0 && r.isAway(me.ID()) }))
+	if got := r.listed(me.ID(), "system.which"); got != name {
+		t.Errorf("it is listed as %q instead of %q", got, name)
+	}
+	if _, held, tools := r.Board.Plugged(gateway.OutletOf(stranger.ID())); held || tools != nil {
+		t.Error("a node that was never approved stays listed")
+	}
+	op := r.operator(r.token, wire.ScopePairing, wire.ScopeWrite, wire.ScopeAdmin)
+	for _, row := range call[wire.NodeList](op, wire.MethodNodeList, m{}).Nodes {
+		if row.NodeID == me.ID() && (row.Connected || len(row.Commands) != 2) {
+			t.Errorf("%+v", row)
+		}
+	}
+	if e := op.refused(wire.MethodNodeInvoke, invokeParams(me.ID(), "system.which", m{"bins": []string{"sh"}})); e.Message != wire.NotConnected.Message {
+		t.Error(e)
+	}
+	op.Close()
+
+	must(t, r.g.Shutdown(limited(t)))
+	if r.listed(me.ID(), "system.which") != "" {
+		t.Error("a gateway that has stopped lists nodes")
+	}
+	r.server.Close()
+	r.metrics = prometheus.NewRegistry()
+	r.serve(often)
+	must(t, eventually(t, func() bool { return r.isAway(me.ID()) }))
+	must(t, r.Accounts.RenamePeer(t.Context(), me.ID(), "Cellar"))
+	must(t, eventually(t, func() bool { return strings.HasPrefix(r.listed(me.ID(), "system.which"), "node-cellar-") }))
+
+	n = r.node(whichNode(me), false) // is back
+	must(t, eventually(t, func() bool { return r.which(me.ID()) == nil }))
+	n.Close()
+	must(t, eventually(t, func() bool { return r.isAway(me.ID()) }))
+	more := whichNode(me)
+	more.Commands = append(more.Commands, "fs.listDir")
+	n = r.node(more, true)
+	n.Close()
+	must(t, eventually(t, func() bool { return r.isAway(me.ID()) }))
+	must(t, r.Store.Peers.Remove(t.Context(), me.ID())) // by another program
+	must(t, eventually(t, func() bool { return r.listed(me.ID(), "system.which") == "" }))
+	if e := tool.AsError(r.which(me.ID())); e == nil || e.Code != tool.Unknown {
+		t.Error(e)
+	}
+}
+
+// A node that is away is listed by every instance, and is found wherever it comes back.
+func TestNodeAwayOnInstances(t *testing.T) {
+	here, there := two(t)
+	me := wire.NewIdentity()
+	n := there.node(whichNode(me), true)
+	both := func(is func(r *rig) bool) {
+		t.Helper()
+		must(t, eventually(t, func() bool { return is(here) && is(there) }))
+	}
+	works := func(r *rig) bool { return r.which(me.ID()) == nil }
+	away := func(r *rig) bool { return r.isAway(me.ID()) }
+	both(works)
+	n.Close()
+	both(away)
+	n = here.node(whichNode(me), false)
+	both(works)
+	n.Close()
+	both(away)
+	call[m](here.operator(here.token, wire.ScopePairing), wire.MethodNodeRemove, m{"nodeId": me.ID()})
+	both(func(r *rig) bool { return r.listed(me.ID(), "system.which") == "" })
+}

@@ -1,0 +1,202 @@
+package gateway
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"patchbay/internal/board"
+	"patchbay/internal/store"
+	"patchbay/internal/tool"
+)
+
+// slot is where a node is plugged into the board. A node of which something was approved
+// stays plugged in while it is away, on every instance, so that its commands stay listed
+// and calls say that it is not connected.
+type slot struct {
+	node   atomic.Pointer[node] // nil: it is not connected to this instance
+	device string
+	owner  string
+	title  atomic.Pointer[string]
+	socket *board.Socket
+}
+
+// slots are those of all nodes, by the ids of their outlets.
+type slots struct {
+	hub *board.Board
+
+	// mu is held while the board is told something, and no other lock is taken then but
+	// the board's.
+	mu     sync.Mutex
+	of     map[string]*slot
+	closed bool
+}
+
+// Call implements [tool.Provider].
+func (s *slot) Call(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+	if n := s.node.Load(); n != nil {
+		return n.Call(ctx, c)
+	}
+	name := "The node"
+	if title := *s.title.Load(); title != "" {
+		name += " " + title
+	}
+	return nil, tool.Fail(tool.Offline, name+" is not connected at the moment; nothing was done. Call again when it is back.", nil)
+}
+
+// called notes the name of the node.
+func (s *slot) called(name string) { s.title.Store(&name) }
+
+// slugs begin the names of the tools of a node: the second is taken if the first is in
+// use.
+func slugs(p store.Peer) []string { return []string{slugOf(p), plainSlug(p.ID)} }
+
+// plug makes the slot of a node. With mu held.
+func (all *slots) plug(p store.Peer) (*slot, error) {
+	s := &slot{device: p.ID, owner: p.Owner}
+	s.called(p.Name)
+	o := board.Outlet{ID: OutletOf(p.ID), Owner: p.Owner, Kind: KindNode, Title: p.Name, Timeout: maxInvoke + time.Minute}
+	var err error
+	for _, o.Slug = range slugs(p) {
+		if s.socket, err = all.hub.Plug(o, s); err == nil {
+			all.of[o.ID] = s
+			return s, nil
+		}
+	}
+	return nil, err
+}
+
+// unplug takes a slot out. With mu held.
+func (all *slots) unplug(id string) {
+	if s := all.of[id]; s != nil {
+		s.socket.Unplug()
+		delete(all.of, id)
+	}
+}
+
+// offer offers tools of a node, under the name that it has now. With mu held.
+func (s *slot) offer(p store.Peer, tools []tool.Tool) {
+	s.called(p.Name)
+	for _, slug := range slugs(p) {
+		if s.socket.Rename(slug, p.Name) == nil {
+			break // or it keeps the name that it has
+		}
+	}
+	s.socket.Offer(tools)
+}
+
+// take puts a node into its slot that has connected.
+func (all *slots) take(n *node, p store.Peer) (*board.Socket, error) {
+	id := OutletOf(n.id)
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if s := all.of[id]; s != nil && s.owner != n.owner {
+		all.unplug(id)
+	}
+	s := all.of[id]
+	if s == nil {
+		var err error
+		if s, err = all.plug(p); err != nil {
+			return nil, err
+		}
+	}
+	s.node.Store(n)
+	s.socket.Hold(true) // it is the newest
+	return s.socket, nil
+}
+
+// offer offers tools of a node, if it is the one in its slot.
+func (all *slots) offer(n *node, p store.Peer, tools []tool.Tool) bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	s := all.of[OutletOf(n.id)]
+	if s == nil || s.node.Load() != n {
+		return false
+	}
+	s.offer(p, tools)
+	return true
+}
+
+// leave takes a node out of its slot that has gone. The slot goes too, if it is to have
+// no tools without the node.
+func (all *slots) leave(n *node, p store.Peer, tools []tool.Tool) {
+	id := OutletOf(n.id)
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	s := all.of[id]
+	if s == nil || s.node.Load() != n {
+		return
+	}
+	if len(tools) == 0 {
+		all.unplug(id)
+		return
+	}
+	s.offer(p, tools)
+	s.node.Store(nil)
+	s.socket.Hold(false)
+}
+
+// settle sees to it that a node which is away has a slot with these tools; without
+// tools, that it has none. It leaves those alone that are connected here.
+func (all *slots) settle(p store.Peer, tools []tool.Tool) {
+	id := OutletOf(p.ID)
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	s := all.of[id]
+	switch {
+	case all.closed, s != nil && s.node.Load() != nil:
+		return
+	case s != nil && (s.owner != p.Owner || len(tools) == 0):
+		all.unplug(id)
+		s = nil
+	}
+	if s == nil && len(tools) > 0 {
+		s, _ = all.plug(p) // whoever is in the way of both names is another node of this name
+	}
+	if s != nil {
+		s.offer(p, tools)
+	}
+}
+
+// forget takes out the slot of a node that was removed.
+func (all *slots) forget(device string) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.unplug(OutletOf(device))
+}
+
+// away are the nodes that are not connected here, and have a slot nevertheless.
+func (all *slots) away() (devices []string) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for _, s := range all.of {
+		if s.node.Load() == nil {
+			devices = append(devices, s.device)
+		}
+	}
+	return devices
+}
+
+// close takes all slots out, and lets nobody in any more.
+func (all *slots) close() {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.closed = true
+	for id := range all.of {
+		all.unplug(id)
+	}
+}
+
+// settle offers what was approved of a node that is not connected here.
+func (g *Gateway) settle(p store.Peer) {
+	if p.SurfaceAt.IsZero() {
+		g.slots.settle(p, nil)
+		return
+	}
+	surface := surfaceOf(p)
+	commands := g.policy.Effective(&surface)
+	slices.Sort(commands)
+	g.slots.settle(p, g.lists.commands(commands))
+}
