@@ -2,7 +2,11 @@ package gateway_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +17,7 @@ import (
 	"patchbay/internal/plug/openclaw/gateway"
 	"patchbay/internal/plug/openclaw/sim"
 	"patchbay/internal/plug/openclaw/wire"
+	"patchbay/internal/store"
 	"patchbay/internal/tool"
 )
 
@@ -130,4 +135,44 @@ func TestNodeAwayOnInstances(t *testing.T) {
 	both(away)
 	call[m](here.operator(here.token, wire.ScopePairing), wire.MethodNodeRemove, m{"nodeId": me.ID()})
 	both(func(r *rig) bool { return r.listed(me.ID(), "system.which") == "" })
+}
+
+// What a node costs that is away. PATCHBAY_NODES=10000 measures that many.
+func TestManyAway(t *testing.T) {
+	count := 200
+	if s := os.Getenv("PATCHBAY_NODES"); s != "" {
+		var err error
+		count, err = strconv.Atoi(s)
+		must(t, err)
+	}
+	if testing.Short() || raceDetector {
+		t.Skip("measures memory")
+	}
+	r := newRig(t, func(o *gateway.Options) { o.Timings.Fresh = time.Hour })
+	must(t, r.g.Shutdown(limited(t)))
+	commands := strings.Fields("fs.listDir mcp.tools.call.v1 ollama.chat ollama.models system.execApprovals.get system.execApprovals.set system.run system.run.prepare system.which terminal.upload")
+	for i := range count {
+		id := fmt.Sprintf("%064x", sha256.Sum256([]byte(strconv.Itoa(i))))
+		ask := store.PeerAsk{PublicKey: id, Name: "Kitchen", Platform: "linux", Family: "Linux", Roles: []string{wire.RoleNode}, Commands: commands}
+		for _, kind := range []string{store.RequestDevice, store.RequestSurface} {
+			q, _, err := r.Store.Peers.Request(t.Context(), store.PeerRequest{ID: kind + id, Kind: kind, Peer: id, Owner: r.Person.ID, Ask: ask, Refreshed: time.Now()})
+			must(t, err)
+			_, _, err = r.Store.Peers.Approve(t.Context(), store.PeerDecision{ID: q.ID, Owner: q.Owner, At: time.Now()})
+			must(t, err)
+		}
+	}
+	before, began := memory(), time.Now()
+	r.metrics = prometheus.NewRegistry()
+	r.serve(func(o *gateway.Options) { o.Timings.Fresh = time.Hour })
+	last := fmt.Sprintf("%064x", sha256.Sum256([]byte(strconv.Itoa(count-1))))
+	must(t, eventually(t, func() bool { return len(r.Board.Outlets(r.Person.ID)) >= count && r.isAway(last) }))
+	t.Logf("%d nodes are listed after %v", count, time.Since(began).Round(time.Millisecond))
+	each := (memory() - before) / int64(count)
+	t.Logf("each costs %d bytes", each)
+	if each > 20<<10 {
+		t.Errorf("a node that is away costs %d bytes", each)
+	}
+	began = time.Now()
+	must(t, r.g.Refresh(t.Context()))
+	t.Logf("looking at all of them again takes %v", time.Since(began).Round(time.Millisecond))
 }
