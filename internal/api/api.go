@@ -95,7 +95,7 @@ func (s *Server) caller(r *http.Request, scopes []string) (c control.Caller, who
 		if !s.Address(r).IsLoopback() || observe.Forwarded(r) {
 			return control.Caller{}, who, errForeign
 		}
-		return control.Caller{Admin: true, Rules: control.PeoplesRules, Program: "api", Agent: r.UserAgent(), Lang: lang(r)}, who, nil
+		return control.Caller{Admin: true, Rules: control.PeoplesRules, Program: "api", Agent: r.UserAgent(), Address: s.Address(r).String(), Lang: lang(r)}, who, nil
 	}
 	p, err := s.Accounts.Authenticate(r.Context(), secret, scopes...)
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Server) caller(r *http.Request, scopes []string) (c control.Caller, who
 	return control.Caller{
 		Person: p.Person.ID, Key: p.Key.ID, Only: p.Key.Bot, Ends: p.Key.Expires, Rules: rules, Bound: bound,
 		Admin:   p.Person.Role == account.RoleAdmin && slices.Contains(p.Key.Scopes, account.ScopeAdmin),
-		Program: "api", Agent: r.UserAgent(), Lang: lang(r),
+		Program: "api", Agent: r.UserAgent(), Address: s.Address(r).String(), Lang: lang(r),
 	}, p, nil
 }
 

@@ -147,7 +147,7 @@ func readToolCall(w http.ResponseWriter, r *http.Request) (q ToolCall, ok bool) 
 // access is what a caller may do with somebody's tools.
 func access(r *http.Request, c control.Caller, person string) board.Access {
 	return board.Access{Rules: c.Rules, Caller: tool.Caller{
-		Person: person, Key: c.Key, Only: c.Only, Bound: c.Bound, Door: "cli", Program: r.UserAgent(), Lang: string(lang(r)),
+		Person: person, Actor: c.ActsFor(person), Address: c.Address, Key: c.Key, Only: c.Only, Bound: c.Bound, Door: "cli", Program: r.UserAgent(), Lang: string(lang(r)),
 	}}
 }
 

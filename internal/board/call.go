@@ -176,7 +176,7 @@ func (b *Board) carryOut(ctx context.Context, o *Offered, c *tool.Call) (res *to
 func (b *Board) record(o *Offered, name string, rules Rules, c *tool.Call, res *tool.Result, err error, ran bool, began time.Time) {
 	took := time.Since(began)
 	row := store.Call{
-		ID: c.ID, At: began, Person: c.Caller.Person, Key: c.Caller.Key, Bot: c.Caller.Bot, Turn: c.Caller.Turn, Door: c.Caller.Door,
+		ID: c.ID, At: began, Person: c.Caller.Person, Actor: c.Caller.Actor, Address: c.Caller.Address, Key: c.Caller.Key, Bot: c.Caller.Bot, Turn: c.Caller.Turn, Door: c.Caller.Door,
 		Program: clip(c.Caller.Program, 100), Device: clip(c.Caller.Device, 100), Tool: clip(name, 100), Instance: b.Bus.Instance, Took: took,
 	}
 	if len(c.State) > 0 || len(c.Answers) > 0 {

@@ -91,8 +91,8 @@ type Caller struct {
 	Bound string
 	// Program is by what the caller acts, for the audit trail: "api" or "console".
 	Program string
-	// Agent is what the program or browser calls itself.
-	Agent string
+	// Agent is what the program or browser calls itself, and Address from which it comes.
+	Agent, Address string
 	// Lang is the language that the caller is told things in.
 	Lang talk.Lang
 }
@@ -101,6 +101,18 @@ type Caller struct {
 func (c Caller) Owner() string {
 	if c.Admin {
 		return ""
+	}
+	return c.Person
+}
+
+// ActsFor is who acts, for the audit trail, when the caller uses a tool of somebody's:
+// nobody else than the owner, another person, or whoever runs the machine.
+func (c Caller) ActsFor(owner string) string {
+	switch c.Person {
+	case owner:
+		return ""
+	case "":
+		return "-"
 	}
 	return c.Person
 }

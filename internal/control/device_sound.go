@@ -55,6 +55,8 @@ func (s *Service) StreamSound(w http.ResponseWriter, r *http.Request, c Caller, 
 		return false, err
 	}
 	s.Logger.InfoContext(r.Context(), "somebody listens to a device", "device", d.Number, "person", c.Person, "key", c.Key)
+	began := time.Now()
+	s.noteListening(r.Context(), c, d, began)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	out := &soundWriter{w: w, kind: kind, control: http.NewResponseController(w), gone: cancel}
@@ -80,6 +82,22 @@ func (s *Service) StreamSound(w http.ResponseWriter, r *http.Request, c Caller, 
 	}
 	return false, err
 }
+
+// noteListening writes into the audit trail that somebody listens, when they begin: the
+// owner is to see it at once.
+func (s *Service) noteListening(ctx context.Context, c Caller, d store.Device, began time.Time) {
+	outlet, _, _ := s.Board.Plugged(board.DeviceOutlet(d.Number))
+	name := listenAct
+	if outlet.Slug != "" {
+		name = outlet.Slug + "_" + name
+	}
+	s.Board.Note(board.Access{Rules: c.Rules, Caller: tool.Caller{
+		Person: d.Owner, Actor: c.ActsFor(d.Owner), Address: c.Address, Key: c.Key, Only: c.Only, Door: c.Program, Program: c.Agent, Lang: string(c.Lang),
+	}}, outlet, name, nil, nil, nil, began)
+}
+
+// listenAct is how listening is called in the audit trail.
+const listenAct = "listen"
 
 const (
 	// soundLimit is how long somebody may take to receive a piece of sound: who reads

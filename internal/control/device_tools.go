@@ -82,7 +82,7 @@ func (s *Service) CallDevice(ctx context.Context, c Caller, d store.Device, q De
 		return nil, s.noTool(d, q.Tool)
 	}
 	who := board.Access{Rules: c.Rules, Caller: tool.Caller{
-		Person: d.Owner, Key: c.Key, Only: c.Only, Bound: c.Bound, Door: q.Door, Program: q.Agent, Lang: string(c.Lang),
+		Person: d.Owner, Actor: c.ActsFor(d.Owner), Address: c.Address, Key: c.Key, Only: c.Only, Bound: c.Bound, Door: q.Door, Program: q.Agent, Lang: string(c.Lang),
 	}}
 	res, err := s.Board.Call(ctx, who, o.Name, &tool.Call{Args: q.Args, Progress: q.Progress})
 	if err != nil {

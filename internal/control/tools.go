@@ -299,7 +299,7 @@ func (s *Service) ToolUsers(ctx context.Context, c Caller, t Tool) ([]ToolUser, 
 // TryTool calls one of the caller's tools. Its error is a *[tool.Error], or an [*Error].
 func (s *Service) TryTool(ctx context.Context, c Caller, name string, args json.RawMessage, progress func(tool.Progress)) (*tool.Result, error) {
 	who := board.Access{Rules: c.Rules, Caller: tool.Caller{
-		Person: c.Person, Key: c.Key, Only: c.Only, Bound: c.Bound, Door: c.Program, Program: c.Program, Lang: string(c.Lang),
+		Person: c.Person, Address: c.Address, Key: c.Key, Only: c.Only, Bound: c.Bound, Door: c.Program, Program: c.Program, Lang: string(c.Lang),
 	}}
 	res, err := s.Board.Call(ctx, who, name, &tool.Call{Args: args, Progress: progress})
 	if err == nil && res.Need != nil {

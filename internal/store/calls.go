@@ -11,7 +11,9 @@ import (
 type Call struct {
 	ID       string        `json:"id"`
 	At       time.Time     `json:"at"`
-	Person   string        `json:"person"`
+	Person   string        `json:"person"`            // whose tool it is
+	Actor    string        `json:"actor,omitempty"`   // who called, if not Person; "-": whoever runs the machine
+	Address  string        `json:"address,omitempty"` // from which the call came
 	Key      string        `json:"key,omitempty"`
 	Bot      int64         `json:"bot,omitempty"` // that called; 0: a program did
 	Turn     string        `json:"turn,omitempty"`
@@ -36,8 +38,8 @@ type Call struct {
 type Calls struct{ db *DB }
 
 const (
-	callColumns = `id, at, person, key, bot, turn, door, program, device, provider, tool, instance, took_us, bytes, outcome, code, cause, args`
-	// callsAtOnce is how many rows one statement inserts; more gain nothing. 32 × 18
+	callColumns = `id, at, person, key, bot, turn, door, program, device, provider, tool, instance, took_us, bytes, outcome, code, cause, args, actor, address`
+	// callsAtOnce is how many rows one statement inserts; more gain nothing. 32 × 20
 	// parameters are well below what either database takes.
 	callsAtOnce = 32
 )
@@ -99,7 +101,7 @@ func insertCalls(ctx context.Context, tx *sql.Tx, insert *sql.Stmt, rows int, ca
 		for i := range some {
 			c := &some[i]
 			args = append(args, c.ID, millis(c.At), c.Person, c.Key, c.Bot, c.Turn, c.Door, c.Program, c.Device, c.Provider, c.Tool, c.Instance,
-				c.Took.Microseconds(), c.Bytes, c.Outcome, c.Code, c.Cause, nullString(c.Args))
+				c.Took.Microseconds(), c.Bytes, c.Outcome, c.Code, c.Cause, nullString(c.Args), c.Actor, c.Address)
 		}
 		if _, err := insert.ExecContext(ctx, texts(args)...); err != nil {
 			return err
@@ -114,7 +116,7 @@ func readCall(s scanner) (c Call, err error) {
 		args     sql.NullString
 	)
 	err = s.Scan(&c.ID, &at, &c.Person, &c.Key, &c.Bot, &c.Turn, &c.Door, &c.Program, &c.Device, &c.Provider, &c.Tool, &c.Instance,
-		&took, &c.Bytes, &c.Outcome, &c.Code, &c.Cause, &args)
+		&took, &c.Bytes, &c.Outcome, &c.Code, &c.Cause, &args, &c.Actor, &c.Address)
 	c.At, c.Took, c.Args = fromMillis(at), micros(took), args.String
 	return c, err
 }

@@ -70,6 +70,10 @@ func (t *Tool) OnlyReads() bool { return t.Hints.ReadOnly != nil && *t.Hints.Rea
 type Caller struct {
 	// Person is the id of the account whose tools are called.
 	Person string `json:"person"`
+	// Actor is the id of the account that calls, if it is another, as an administrator's
+	// is; "-" for whoever runs the machine. Address is from which the call came.
+	Actor   string `json:"actor,omitempty"`
+	Address string `json:"address,omitempty"`
 	// Key is the id of the key that was shown; empty for a bot.
 	Key string `json:"key,omitempty"`
 	// Only is the number of the only bot that the key opens; 0: any.

@@ -52,7 +52,7 @@ func (v *Visit) Admin() bool { return v.Who.Person.Role == account.RoleAdmin }
 
 // Caller is whoever is signed in, with their own things alone.
 func (v *Visit) Caller() control.Caller {
-	return control.Caller{Person: v.Who.Person.ID, Rules: control.PeoplesRules, Program: "console", Agent: v.UserAgent(), Lang: v.Lang}
+	return control.Caller{Person: v.Who.Person.ID, Rules: control.PeoplesRules, Program: "console", Agent: v.UserAgent(), Address: v.House.Address(v.Request).String(), Lang: v.Lang}
 }
 
 // Operator is whoever is signed in, with everybody's things if they run the

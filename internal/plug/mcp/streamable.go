@@ -61,7 +61,9 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, door string) (cal
 	p, hash, err := s.Accounts.Authenticate(r.Context(), secret, account.ScopeMCP)
 	switch {
 	case err == nil:
-		return newCaller(p, door, hash), true
+		c := newCaller(p, door, hash)
+		c.access.Address = s.Address(r).String()
+		return c, true
 	case account.Refused(err):
 		tooMany := s.Guard.Refuse(s.Address(r))
 		s.Logger.WarnContext(r.Context(), "a key was refused", "door", door, "cause", err, "address", s.Address(r))

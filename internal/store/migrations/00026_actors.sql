@@ -1,0 +1,11 @@
+-- Append only: a released migration is never edited.
+
+-- +goose Up
+-- Who called: another person than the one whose tool it is, or "-" for whoever runs the
+-- machine; and from which address.
+ALTER TABLE calls ADD COLUMN actor TEXT NOT NULL DEFAULT '';
+ALTER TABLE calls ADD COLUMN address TEXT NOT NULL DEFAULT '';
+
+-- +goose Down
+ALTER TABLE calls DROP COLUMN address;
+ALTER TABLE calls DROP COLUMN actor;
