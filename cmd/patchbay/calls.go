@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -21,7 +22,7 @@ type callsCmd struct {
 
 // Help is the command's examples.
 func (callsCmd) Help() string {
-	return `The audit trail of tools: who called what, by which key, and what came of it; newest first. Outcomes are done, trouble (the tool says that it failed), failed, refused (it was not carried out) and asked (the tool wanted to know more first).
+	return `The audit trail of tools: who called what, by which key and from which address, and what came of it; newest first. Outcomes are done, trouble (the tool says that it failed), failed, refused (it was not carried out) and asked (the tool wanted to know more first).
 
 Examples:
 
@@ -64,9 +65,10 @@ func (c *callsCmd) Run(ctx context.Context, sh *shell) error {
 }
 
 var (
-	sayWho     = talk.Say{Zh: "调用者", En: "WHO"}
-	sayTook    = talk.Say{Zh: "耗时", En: "TOOK"}
-	sayNoCalls = talk.Say{Zh: "没有记录。", En: "There are none."}
+	sayWho      = talk.Say{Zh: "调用者", En: "WHO"}
+	sayTerminal = talk.Say{Zh: "命令行", En: "command line"}
+	sayTook     = talk.Say{Zh: "耗时", En: "TOOK"}
+	sayNoCalls  = talk.Say{Zh: "没有记录。", En: "There are none."}
 )
 
 // causeWidth is how many columns of a cause the table shows.
@@ -81,18 +83,24 @@ func (sh *shell) callTable(calls []control.Call) error {
 		var rows [][]string
 		for _, c := range calls {
 			rows = append(rows, []string{
-				c.At.Local().Format("01-02 15:04:05"), plain(c.Tool), whoCalled(c), c.Door, took(c.Took), c.Outcome, short(oneLine(causeOf(c)), causeWidth),
+				c.At.Local().Format("01-02 15:04:05"), plain(c.Tool), sh.whoCalled(c), c.Door, plain(c.Address), took(c.Took), c.Outcome, short(oneLine(causeOf(c)), causeWidth),
 			})
 		}
-		sh.table([]talk.Say{sayAt, sayTool, sayWho, sayDoor, sayTook, sayOutcome, sayCause}, rows)
+		sh.table([]talk.Say{sayAt, sayTool, sayWho, sayDoor, sayFrom, sayTook, sayOutcome, sayCause}, rows)
 	})
 }
 
-// whoCalled is a person, and by what the person called.
-func whoCalled(c control.Call) string {
-	who := c.PersonName
-	if who == "" {
-		who = c.Person
+var sayActsFor = talk.Say{Zh: "%s 代 %s", En: "%s for %s"}
+
+// whoCalled is a person, and by what the person called; and for whom, if the tool is
+// another's.
+func (sh *shell) whoCalled(c control.Call) string {
+	who := cmp.Or(c.PersonName, c.Person)
+	switch {
+	case c.ByMachine():
+		who = sayActsFor.In(sh.lang, sayTerminal.In(sh.lang), who)
+	case c.ByOther():
+		who = sayActsFor.In(sh.lang, cmp.Or(c.ActorName, c.Actor), who)
 	}
 	by := c.KeyName
 	switch {

@@ -302,7 +302,7 @@ func TestCalls(t *testing.T) {
 	if set.Tool != "lamp_set" || set.PersonName != "ada" || set.KeyName != "laptop" || set.Door != "cli" || set.Outcome != "done" || set.Args != `{"level":3}` {
 		t.Errorf("the newest is %+v", set)
 	}
-	if nothing.Outcome != "refused" || nothing.Code != "unknown_tool" || fail.Outcome != "trouble" || fail.Cause != "there is no bulb" || fail.Args != "" || fail.Program != "patchbay" {
+	if nothing.Outcome != "refused" || nothing.Code != "unknown_tool" || fail.Outcome != "trouble" || fail.Cause != "there is no bulb" || fail.Args != "" || fail.Program != "patchbay" || fail.Actor != "-" || set.Actor != "" || set.Address != "127.0.0.1" {
 		t.Errorf("before, there are %+v and %+v", nothing, fail)
 	}
 	for _, c := range []struct {
@@ -326,7 +326,7 @@ func TestCalls(t *testing.T) {
 		}
 	}
 	table := d.ok("calls")
-	for _, want := range []string{"ada/laptop  cli", "unknown_tool: Unknown tool: nothing", "there is no bulb"} {
+	for _, want := range []string{"ada/laptop  ", "command line for ada", "cli   127.0.0.1", "unknown_tool: Unknown tool: nothing", "there is no bulb"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("%q is not in\n%s", want, table)
 		}

@@ -223,7 +223,7 @@ func (f *learnFiles) allows(p account.Principal, name string) bool {
 // audit writes down what was done with a file.
 func (f *learnFiles) audit(r *http.Request, p account.Principal, name string, began time.Time, bytes int64, err error) {
 	row := store.Call{
-		ID: uuid.Must(uuid.NewV7()).String(), At: began, Person: p.Person.ID, Key: p.Key.ID, Door: doorFiles, Program: cut(r.UserAgent(), 100),
+		ID: uuid.Must(uuid.NewV7()).String(), At: began, Person: p.Person.ID, Address: f.address(r).String(), Key: p.Key.ID, Door: doorFiles, Program: cut(r.UserAgent(), 100),
 		Provider: "learn", Tool: name, Instance: f.board.Bus.Instance, Took: time.Since(began), Bytes: bytes, Outcome: "done",
 	}
 	if err != nil {

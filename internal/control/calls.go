@@ -14,10 +14,19 @@ import (
 type Call struct {
 	store.Call
 	PersonName string `json:"person_name,omitempty"`
+	// ActorName is of who called, if not the person whose tool it is; empty too for whoever
+	// runs the machine.
+	ActorName string `json:"actor_name,omitempty"`
 	// KeyName is of the key, or of the upstream that called.
 	KeyName string `json:"key_name,omitempty"`
 	BotName string `json:"bot_name,omitempty"`
 }
+
+// ByOther says that another than the owner of the tool called.
+func (c *Call) ByOther() bool { return c.Actor != "" }
+
+// ByMachine says that whoever runs the machine called.
+func (c *Call) ByMachine() bool { return c.Actor == actorMachine }
 
 // Failed says that the call did not bring what it was made for.
 func (c *Call) Failed() bool { return c.Outcome != "done" && c.Outcome != "asked" }
@@ -127,7 +136,7 @@ func nameCalls(ctx context.Context, db *store.DB, person string, calls []Call) e
 	}
 	for i := range calls {
 		c := &calls[i]
-		c.PersonName, c.KeyName, c.BotName = names[c.Person], names[c.Key], bots[c.Bot]
+		c.PersonName, c.ActorName, c.KeyName, c.BotName = names[c.Person], names[c.Actor], names[c.Key], bots[c.Bot]
 	}
 	return nil
 }

@@ -112,10 +112,13 @@ func (c Caller) ActsFor(owner string) string {
 	case owner:
 		return ""
 	case "":
-		return "-"
+		return actorMachine
 	}
 	return c.Person
 }
+
+// actorMachine is whoever runs the machine, as the audit trail has them.
+const actorMachine = "-"
 
 // Rules of people: whoever runs the board, by the command line or pages, gets what is
 // for people.

@@ -40,7 +40,7 @@ func (s *Service) Learning() *Learning { return &Learning{s, s.Points} }
 // by is a caller as the audit trail knows it.
 func (c Caller) by() board.Access {
 	return board.Access{Rules: c.Rules, Caller: tool.Caller{
-		Person: c.Person, Key: c.Key, Only: c.Only, Bound: c.Bound, Door: c.Program, Program: c.Agent, Lang: string(c.Lang),
+		Person: c.Person, Address: c.Address, Key: c.Key, Only: c.Only, Bound: c.Bound, Door: c.Program, Program: c.Agent, Lang: string(c.Lang),
 	}}
 }
 

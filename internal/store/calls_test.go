@@ -20,7 +20,7 @@ func TestCalls(t *testing.T) {
 			all = append(all, store.Call{
 				ID: fmt.Sprintf("call-%03d", i), At: at.Add(time.Duration(i) * time.Millisecond), Person: "p", Key: "k", Bot: int64(i), Turn: "t", Door: "d",
 				Program: "prog", Device: "dev", Provider: "prov", Tool: "tool", Instance: "here", Took: time.Duration(i) * time.Microsecond, Bytes: int64(i),
-				Outcome: "done", Code: "c", Cause: "why", Args: []string{"", `{"a":1}`}[i%2],
+				Outcome: "done", Code: "c", Cause: "why", Actor: "other", Address: "192.0.2.1", Args: []string{"", `{"a":1}`}[i%2],
 			})
 		}
 		for _, some := range [][]store.Call{nil, all[:1], all[:70], all} { // those that are there already are left out

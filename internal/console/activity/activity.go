@@ -273,6 +273,12 @@ func moment(v *page.Visit, t time.Time) string {
 // who is by whom a call was made.
 func who(v *page.Visit, c control.Call) string {
 	switch {
+	case c.ByMachine():
+		return v.Say(sayByMachine)
+	case c.ActorName != "":
+		return c.ActorName
+	case c.ByOther():
+		return v.Say(sayGonePerson)
 	case c.Bot != 0:
 		return botName(v, c.BotName, c.Bot)
 	case c.KeyName != "":

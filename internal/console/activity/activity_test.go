@@ -380,3 +380,15 @@ func TestChartsPage(t *testing.T) {
 		t.Errorf("everybody's are %s", p.Text)
 	}
 }
+
+// An owner sees that another used their tools: who, with which key, and from where.
+func TestCallsByOthers(t *testing.T) {
+	r := newRig(t, consoletest.Options{})
+	called(t, r, store.Call{ID: "c1", Person: r.Bob.ID, Actor: r.Person.ID, Key: "key-of-ada", Address: "192.0.2.7", Door: "cli", Tool: "lamp_record", Outcome: "done"})
+	called(t, r, store.Call{ID: "c2", Person: r.Bob.ID, Actor: "-", Address: "127.0.0.1", Door: "cli", Tool: "lamp_listen", Outcome: "done"})
+	called(t, r, store.Call{ID: "c3", Person: r.Bob.ID, Actor: "gone", Door: "cli", Tool: "lamp_reboot", Outcome: "done"})
+	p := r.As(r.Bob).Get("/activity/calls")
+	if !p.Has("by ada", "key-of-ada", "192.0.2.7", "by whoever runs this machine", "by a person who is gone", "Owner of the tool") {
+		t.Errorf("bob reads %s", p.Text)
+	}
+}

@@ -59,6 +59,11 @@ var (
 	sayCallAsked      = talk.Say{Zh: "工具还要问清楚", En: "the tool asked for more"}
 	sayBy             = talk.Say{Zh: "由 %s", En: "by %s"}
 	sayPersonSelf     = talk.Say{Zh: "您自己", En: "you"}
+	sayByMachine      = talk.Say{Zh: "运行这台服务器的人", En: "whoever runs this machine"}
+	sayGonePerson     = talk.Say{Zh: "已不存在的账号", En: "a person who is gone"}
+	sayOwner          = talk.Say{Zh: "工具的主人", En: "Owner of the tool"}
+	sayKeyID          = talk.Say{Zh: "密钥编号", En: "Number of the key"}
+	sayFromAddress    = talk.Say{Zh: "来自地址", En: "From the address"}
 	sayGoneKey        = talk.Say{Zh: "已不存在的密钥", En: "a key that is gone"}
 	sayDetails        = talk.Say{Zh: "详情", En: "Details"}
 	sayProgram        = talk.Say{Zh: "程序", En: "Program"}

@@ -41,6 +41,7 @@ func (c *conn) admit(ctx context.Context, p *wire.Connect, nonce string) *wire.E
 		return c.trouble(err)
 	}
 	c.access, c.nodeView = callerOf(l.person, l.key.ID, l.key.Bot, p.Client, own, bound), nodes
+	c.access.Address = c.address.String()
 	if p.Device != nil {
 		if e := c.pair(ctx, p, &l); e != nil {
 			return e

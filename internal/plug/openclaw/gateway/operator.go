@@ -102,6 +102,7 @@ func (g *Gateway) conn(o Operator) (*conn, error) {
 		asked: slices.Concat(scopes, []string{wire.ScopeAdmin}), nodeView: nodes, since: time.Now(),
 	}
 	c.access = callerOf(o.Person, o.Key, o.Only, c.client, own, bound)
+	c.access.Address = c.address.String()
 	return c, nil
 }
 
