@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"hash/maphash"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -21,14 +22,15 @@ type slot struct {
 	owner  string
 	title  atomic.Pointer[string]
 	socket *board.Socket
+	was    uint64 // the print of the peer that settled here last; 0: of none. With slots.mu held
 }
 
 // slots are those of all nodes, by the ids of their outlets.
 type slots struct {
 	hub *board.Board
 
-	// mu is held while the board is told something, and no other lock is taken then but
-	// the board's.
+	// mu is held while the board is told something. Locks of nodes and of the gateway are
+	// not taken then.
 	mu     sync.Mutex
 	of     map[string]*slot
 	closed bool
@@ -102,6 +104,7 @@ func (all *slots) take(n *node, p store.Peer) (*board.Socket, error) {
 			return nil, err
 		}
 	}
+	s.was = 0
 	s.node.Store(n)
 	s.socket.Hold(true) // it is the newest
 	return s.socket, nil
@@ -138,26 +141,45 @@ func (all *slots) leave(n *node, p store.Peer, tools []tool.Tool) {
 	s.socket.Hold(false)
 }
 
-// settle sees to it that a node which is away has a slot with these tools; without
-// tools, that it has none. It leaves those alone that are connected here.
-func (all *slots) settle(p store.Peer, tools []tool.Tool) {
-	id := OutletOf(p.ID)
+// settle sees to it that a node which is away has a slot with the tools that it is to
+// have; if there are none, that it has no slot. It leaves those alone that are connected
+// here, and those that are as they were.
+func (all *slots) settle(p store.Peer, tools func() []tool.Tool) {
+	id, print := OutletOf(p.ID), printOf(&p)
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	s := all.of[id]
-	switch {
-	case all.closed, s != nil && s.node.Load() != nil:
+	if all.closed || s != nil && (s.node.Load() != nil || s.was == print) {
 		return
-	case s != nil && (s.owner != p.Owner || len(tools) == 0):
+	}
+	list := tools()
+	if s != nil && (s.owner != p.Owner || len(list) == 0) {
 		all.unplug(id)
 		s = nil
 	}
-	if s == nil && len(tools) > 0 {
+	if s == nil && len(list) > 0 {
 		s, _ = all.plug(p) // whoever is in the way of both names is another node of this name
 	}
 	if s != nil {
-		s.offer(p, tools)
+		s.offer(p, list)
+		s.was = print
 	}
+}
+
+var printSeed = maphash.MakeSeed()
+
+// printOf tells peers apart that may offer something else.
+func printOf(p *store.Peer) uint64 {
+	var h maphash.Hash
+	h.SetSeed(printSeed)
+	for _, words := range [][]string{{p.Owner, p.Name, p.Platform, p.Family, p.SurfaceAt.String()}, p.Commands, p.DeclaredCommands, p.DeclaredCaps} {
+		for _, w := range words {
+			h.WriteString(w) //nolint:errcheck // never fails
+			h.WriteByte(0)   //nolint:errcheck // never fails
+		}
+		h.WriteByte(1) //nolint:errcheck // never fails
+	}
+	return max(h.Sum64(), 1)
 }
 
 // forget takes out the slot of a node that was removed.
@@ -191,12 +213,13 @@ func (all *slots) close() {
 
 // settle offers what was approved of a node that is not connected here.
 func (g *Gateway) settle(p store.Peer) {
-	if p.SurfaceAt.IsZero() {
-		g.slots.settle(p, nil)
-		return
-	}
-	surface := surfaceOf(p)
-	commands := g.policy.Effective(&surface)
-	slices.Sort(commands)
-	g.slots.settle(p, g.lists.commands(commands))
+	g.slots.settle(p, func() []tool.Tool {
+		if p.SurfaceAt.IsZero() {
+			return nil
+		}
+		surface := surfaceOf(p)
+		commands := g.policy.Effective(&surface)
+		slices.Sort(commands)
+		return g.lists.commands(commands)
+	})
 }
