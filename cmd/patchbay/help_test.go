@@ -85,6 +85,11 @@ func TestHelpInChinese(t *testing.T) {
 	kong.Visit(k.Model.Node, func(v kong.Visitable, next kong.Next) error { //nolint:errcheck // it cannot fail
 		if n, ok := v.(*kong.Node); ok {
 			look(n.Path(), n.Help)
+			for part := range strings.SplitSeq(n.Detail, "\n\n") {
+				if !strings.HasPrefix(part, "    ") && !exampleTitle.MatchString(part) {
+					look(n.Path(), part)
+				}
+			}
 			for _, p := range n.Positional {
 				look(n.Path(), p.Help)
 			}
@@ -108,10 +113,11 @@ func TestHelpInChinese(t *testing.T) {
 
 	d.env = append(d.env, "LC_ALL=zh_CN.UTF-8")
 	for args, want := range map[string][]string{
-		"--help":         {"用法：patchbay <命令> [选项]\n", "\n选项：\n", "\n开始：\n", "启动服务。", "运行“patchbay <命令> --help”查看某个命令的用法。\n"},
-		"bot add --help": {"用法：patchbay bot add --name=NAME --kind=KIND [选项]\n", "接入机器人。", "\n例子：\n\n    patchbay bot add", "以 JSON 格式输出结果。"},
-		"help bot show":  {"用法：patchbay bot show <bot> [选项]\n", "\n参数：\n", "机器人的编号或名称。"},
-		"serve --help":   {"xiaozhi 的设置："},
+		"--help":           {"用法：patchbay <命令> [选项]\n", "\n选项：\n", "\n开始：\n", "启动服务。", "运行“patchbay <命令> --help”查看某个命令的用法。\n"},
+		"bot add --help":   {"用法：patchbay bot add --name=NAME --kind=KIND [选项]\n", "接入机器人。", "\n例子：\n\n    patchbay bot add", "以 JSON 格式输出结果。"},
+		"help bot show":    {"用法：patchbay bot show <bot> [选项]\n", "\n参数：\n", "机器人的编号或名称。"},
+		"serve --help":     {"xiaozhi 的设置：", "选项优先于环境变量", "\n例子：\n"},
+		"tool deny --help": {"主人的任何程序和机器人都看不到这个工具"},
 	} {
 		got := d.ok(strings.Fields(args)...)
 		for _, w := range want {

@@ -44,6 +44,19 @@ func inChinese(text string) string {
 	return text
 }
 
+// proseInChinese is what stands above, between and below the examples of a command, which
+// stay as they are typed.
+func proseInChinese(detail string) string {
+	parts := strings.Split(detail, "\n\n")
+	for i, part := range parts {
+		if exampleTitle.MatchString(part) {
+			part = "例子："
+		}
+		parts[i] = inChinese(part)
+	}
+	return strings.Join(parts, "\n\n")
+}
+
 // translateHelp puts what the help says into the language of the terminal.
 func translateHelp(k *kong.Kong, lang talk.Lang) {
 	if lang != talk.Chinese {
@@ -58,7 +71,7 @@ func translateHelp(k *kong.Kong, lang talk.Lang) {
 	}
 	var translate func(n *kong.Node)
 	translate = func(n *kong.Node) {
-		n.Help, n.Detail = inChinese(n.Help), exampleTitle.ReplaceAllString(n.Detail, "${1}例子：")
+		n.Help, n.Detail = inChinese(n.Help), proseInChinese(n.Detail)
 		group(n.Group)
 		for _, f := range n.Flags {
 			f.Help = inChinese(f.Help)
@@ -75,7 +88,7 @@ func translateHelp(k *kong.Kong, lang talk.Lang) {
 	k.Stdout = &chineseFrame{to: k.Stdout}
 }
 
-var exampleTitle = regexp.MustCompile(`(^|\n)Examples?:`)
+var exampleTitle = regexp.MustCompile(`^Examples?:$`)
 
 // chineseFrame translates the lines that the parser itself writes around the help. It is
 // given a line at a time.
