@@ -124,7 +124,7 @@ func TestDoctorOnBoardSettings(t *testing.T) {
 		{"PATCHBAY_XIAOZHI_JOIN=mqtt://mqtt.example.org PATCHBAY_XIAOZHI_AUDIO=:8884", "sound of boards", "fail boards connect to another MQTT server"},
 		{"PATCHBAY_XIAOZHI_JOIN=mqtt://mqtt.example.org PATCHBAY_XIAOZHI_AUDIO=:8884", "MQTT for boards", "ok boards connect to port 1883"},
 		{"PATCHBAY_XIAOZHI_JOIN=mqtts://mqtt.example.org PATCHBAY_XIAOZHI_AUDIO=:8884", "MQTT for boards", "ok boards connect to port 8883 with TLS"},
-		{"PATCHBAY_XIAOZHI_FIRMWARE=" + filepath.Join(folder, "none"), "firmware for boards", "fail open "},
+		{"PATCHBAY_XIAOZHI_FIRMWARE=" + filepath.Join(folder, "none"), "firmware for boards", "fail no such file or folder: "},
 		{"PATCHBAY_XIAOZHI_FIRMWARE=" + t.TempDir(), "firmware for boards", "warn there is none in "},
 		{"PATCHBAY_XIAOZHI_FIRMWARE=" + folder, "firmware for boards", "warn bread-v2.bin is offered to no board"},
 		{"PATCHBAY_XIAOZHI_FIRMWARE=" + folder, "firmware for boards", "warn lamp-1.0.bin is offered to no board"},

@@ -7,10 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"patchbay/internal/bus"
+	"patchbay/internal/seal"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -84,6 +87,9 @@ func TestErrorsInChinese(t *testing.T) {
 		{exitFailed, "a,b,c\n", []string{"learn", "import", "-", "--format", "csv"}, []string{"文件读不了：它有 3 列"}},
 		{exitFailed, "", []string{"learn", "set", "--retention", "0.1"}, []string{"retention 是 0.1；要在 0.80 到 0.97 之间"}},
 		{exitFailed, "", []string{"learn", "show", "zzzzzzzz"}, []string{"没有知识点"}},
+		{exitFailed, "", []string{"learn", "import", "/nope.csv"}, []string{"patchbay: 没有 /nope.csv 这个文件或文件夹；请检查路径"}},
+		{exitFailed, "", []string{"backup", "restore", "/nope.tar"}, []string{"没有 /nope.tar 这个文件或文件夹；请检查路径"}},
+		{exitFailed, "", []string{"bot", "set", "2", "api_key=@/nope"}, []string{"patchbay: api_key: 没有 /nope 这个文件或文件夹"}},
 	} {
 		d.failing(c.code, c.stdin, c.args, c.want...)
 	}
@@ -174,15 +180,24 @@ func TestErrorsEndInAdvice(t *testing.T) {
 	d.failing(exitFailed, "", []string{"user", "list", "--database-url", "postgres://ada@" + nowhere + "/x"},
 		"database server cannot be reached: nothing listens there", "database.url")
 
-	for lang, want := range map[talk.Lang]string{
-		talk.English: "patchbay: the disk is full. Make room", talk.Chinese: "patchbay: 磁盘已满。请腾出空间",
+	for _, c := range []struct {
+		err    error
+		en, zh string
+	}{
+		{fmt.Errorf("write: %w", &fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}), "the disk is full. Make room", "磁盘已满。请腾出空间"},
+		{fmt.Errorf("bot 2: api_key: %w", seal.ErrKey), "bot 2: api_key: sealed with another key: is secret", "bot 2: api_key: 是用另一个密钥密封的：secret"},
+		{fmt.Errorf("make the data folder: %w", &fs.PathError{Op: "mkdir", Path: "a/b", Err: syscall.ENOTDIR}), "make the data folder: a part of the path a/b is no folder", "a/b 的路径里有一处不是文件夹"},
+		{fmt.Errorf("connect to the bus: %w", bus.ErrUnreachable), "the bus (NATS) cannot be reached; see whether it runs", "无法连接总线（NATS）；请检查它是否在运行"},
+		{fmt.Errorf("connect to the bus: %w", bus.ErrRefused), "the bus (NATS) refuses; see whether user", "总线（NATS）拒绝连接；请检查 bus.url"},
+		{store.ErrNewer, "the data is of a newer version", "数据来自更新版本的 Patchbay"},
 	} {
-		var stderr bytes.Buffer
-		sh := newShell(nil, io.Discard, &stderr, nil)
-		sh.lang = lang
-		err := fmt.Errorf("write: %w", &fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC})
-		if code := sh.fail(err); code != exitFailed || !strings.HasPrefix(stderr.String(), want) {
-			t.Errorf("a full disk ends with %d and %q", code, &stderr)
+		for lang, want := range map[talk.Lang]string{talk.English: c.en, talk.Chinese: c.zh} {
+			var stderr bytes.Buffer
+			sh := newShell(nil, io.Discard, &stderr, nil)
+			sh.lang = lang
+			if code := sh.fail(c.err); code != exitFailed || !strings.HasPrefix(stderr.String(), "patchbay: ") || !strings.Contains(stderr.String(), want) {
+				t.Errorf("%v ends with %d and %q", c.err, code, &stderr)
+			}
 		}
 	}
 	d.env = append(d.env, "LC_ALL=zh_CN.UTF-8")
@@ -190,6 +205,24 @@ func TestErrorsEndInAdvice(t *testing.T) {
 	if o := d.do("", "doctor"); strings.Contains(o.stdout, "dial tcp") || !strings.Contains(o.stdout, "数据库已损坏") {
 		t.Errorf("doctor says\n%s", o.stdout)
 	}
+}
+
+// A key that is not the one that secrets were sealed with, or is none, is told of in the
+// reader's language, with what to do.
+func TestWrongSecretInChinese(t *testing.T) {
+	d := newDesk(t)
+	d.env = append(d.env, "LC_ALL=zh_CN.UTF-8", "PATCHBAY_LISTEN="+free(t))
+	d.ok("user", "add", "ada")
+	d.ok("bot", "add", "--name", "m", "--kind", "openai", "--set", "base_url=http://127.0.0.1:1/v1", "--set", "model=m", "--set", "api_key=sk-x")
+	other := *d
+	other.env = append(slices.Clone(d.env), "PATCHBAY_SECRET="+strings.Repeat("ab", 32))
+	if o := other.do("", "doctor"); !strings.Contains(o.stdout, "是用另一个密钥密封的：secret") || strings.Contains(o.stdout, "sealed with") {
+		t.Errorf("doctor says\n%s", o.stdout)
+	}
+	if err := os.WriteFile(filepath.Join(d.data, "secret.key"), []byte("short"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.failing(exitFailed, "", []string{"user", "list"}, "至少要有 32 字节", "openssl rand -hex 32")
 }
 
 // What is asked for in every program is there, and a command that lacks a word names those

@@ -6,8 +6,11 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 
+	"patchbay/internal/bus"
+	"patchbay/internal/seal"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -35,6 +38,28 @@ var (
 	sayUnwritable = talk.Say{
 		Zh: "这个账户不能打开或写入 %s。请修改它的权限，或用 --data 指定别的文件夹",
 		En: "this account cannot open or write %s. Change its permissions, or choose another folder with --data",
+	}
+	sayNoFile    = talk.Say{Zh: "%s没有 %s 这个文件或文件夹；请检查路径", En: "%sno such file or folder: %s; check the path"}
+	sayNotFolder = talk.Say{Zh: "%s%s 的路径里有一处不是文件夹；请检查路径", En: "%sa part of the path %s is no folder; check the path"}
+	sayOtherKey  = talk.Say{
+		Zh: "%s是用另一个密钥密封的：secret（或数据文件夹里的 secret.key）是当初写入时用的那个吗？",
+		En: "%ssealed with another key: is secret (or secret.key in the data folder) the one it was written with?",
+	}
+	sayShortKey = talk.Say{
+		Zh: "secret（或数据文件夹里的 secret.key）至少要有 32 字节（64 位十六进制）；请恢复原来的文件，新的服务可以这样生成：openssl rand -hex 32",
+		En: "secret (or secret.key in the data folder) must have at least 32 bytes (64 hex digits); bring the old file back, or for a new server make one with: openssl rand -hex 32",
+	}
+	sayNewerData = talk.Say{
+		Zh: "数据来自更新版本的 Patchbay；请使用那个版本或更新的版本，或恢复之前的备份",
+		En: "the data is of a newer version of Patchbay; use that one or a newer one, or restore a backup from before",
+	}
+	sayNoBus = talk.Say{
+		Zh: "无法连接总线（NATS）；请检查它是否在运行，以及 bus.url 里的主机和端口",
+		En: "the bus (NATS) cannot be reached; see whether it runs, and whether host and port in bus.url are right",
+	}
+	sayBusRefused = talk.Say{
+		Zh: "总线（NATS）拒绝连接；请检查 bus.url 里的用户、密码或令牌",
+		En: "the bus (NATS) refuses; see whether user, password or token in bus.url are right",
 	}
 	sayTheDatabase   = talk.Say{Zh: "数据库", En: "the database"}
 	sayDBUnreachable = talk.Say{
@@ -81,13 +106,41 @@ func Explain(err error) error {
 	case store.ErrRefused:
 		return say(sayDBRefused, err)
 	}
-	if e, ok := errors.AsType[*fs.PathError](err); ok && errors.Is(err, fs.ErrPermission) {
-		return say(sayUnwritable, e.Path)
+	switch {
+	case errors.Is(err, seal.ErrKey):
+		return say(sayOtherKey, before(err, seal.ErrKey))
+	case errors.Is(err, seal.ErrShort):
+		return say(sayShortKey)
+	case errors.Is(err, store.ErrNewer):
+		return say(sayNewerData)
+	case errors.Is(err, bus.ErrUnreachable):
+		return say(sayNoBus)
+	case errors.Is(err, bus.ErrRefused):
+		return say(sayBusRefused)
+	}
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		switch {
+		case errors.Is(e, fs.ErrPermission):
+			return say(sayUnwritable, e.Path)
+		case errors.Is(e, fs.ErrNotExist):
+			return say(sayNoFile, before(err, e), e.Path)
+		case errors.Is(e, syscall.ENOTDIR):
+			return say(sayNotFolder, before(err, e), e.Path)
+		}
 	}
 	if why := reason(err); why != nil {
 		return explained{why, err}
 	}
 	return err
+}
+
+// before is what an error says in front of its cause: what was being done, or which setting
+// it is about.
+func before(err, cause error) string {
+	if text, ok := strings.CutSuffix(err.Error(), cause.Error()); ok {
+		return text
+	}
+	return ""
 }
 
 // reason is why a connection failed, without the operation and the addresses; nil for

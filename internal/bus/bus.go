@@ -100,13 +100,30 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 	}
 	b.Conn, err = nats.Connect(o.URL, append(opts, t...)...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to the bus: %w", err)
+		return nil, fmt.Errorf("connect to the bus: %w", trouble(err))
 	}
 	if err := b.startPulse(); err != nil {
 		b.Conn.Close()
 		return nil, err
 	}
 	return b, nil
+}
+
+// Why the servers of a bus cannot be used, for whoever starts an instance.
+var (
+	ErrUnreachable = errors.New("it cannot be reached")
+	ErrRefused     = errors.New("it refuses the user, the password or the token")
+)
+
+// trouble marks an error of a connection that was never there with what it means.
+func trouble(err error) error {
+	switch {
+	case errors.Is(err, nats.ErrNoServers), errors.Is(err, nats.ErrTimeout):
+		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired):
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return err
 }
 
 func tlsOptions(o Options) ([]nats.Option, error) {

@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -74,7 +75,7 @@ func TestInstancesHearOfOneAnother(t *testing.T) {
 
 func TestUnreachable(t *testing.T) {
 	_, err := bus.Open(context.Background(), bus.Options{URL: "nats://user:hunter2@127.0.0.1:1"})
-	if err == nil || strings.Contains(err.Error(), "hunter2") {
+	if !errors.Is(err, bus.ErrUnreachable) || strings.Contains(err.Error(), "hunter2") {
 		t.Fatalf("got %v", err)
 	}
 	if _, err := bus.Open(context.Background(), bus.Options{URL: "nats://127.0.0.1:1", CA: "/does/not/exist"}); err == nil {

@@ -28,6 +28,9 @@ const FileName = "secret.key"
 // prefix marks a sealed text and its version.
 const prefix = "sealed:1:"
 
+// ErrShort says that a key is too easy to guess.
+var ErrShort = errors.New("secret must have at least 32 bytes (64 hex digits); make one with: openssl rand -hex 32")
+
 // ErrKey says that a text was sealed with another key.
 var ErrKey = errors.New("sealed with another key: is secret (or secret.key in the data folder) the one it was written with?")
 
@@ -42,7 +45,7 @@ type Box struct {
 func New(secret string) (*Box, error) {
 	raw := decode(strings.TrimSpace(secret))
 	if len(raw) < 32 {
-		return nil, errors.New("secret must have at least 32 bytes (64 hex digits); make one with: openssl rand -hex 32")
+		return nil, ErrShort
 	}
 	key, err := hkdf.Key(sha256.New, raw, nil, "patchbay seal", 32)
 	if err != nil {
