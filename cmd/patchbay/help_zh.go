@@ -32,8 +32,7 @@ var chineseHelp = sync.OnceValue(func() map[string]string {
 	return texts
 })
 
-// inChinese is a text of the help in Chinese. What settings mean is explained in English: it
-// is the same text as in the configuration file and in the manual.
+// inChinese is a text of the help in Chinese.
 func inChinese(text string) string {
 	if chinese, ok := chineseHelp()[text]; ok {
 		return chinese
@@ -41,7 +40,41 @@ func inChinese(text string) string {
 	if name, ok := strings.CutPrefix(text, "Settings of "); ok {
 		return strings.TrimSuffix(name, ":") + " 的设置："
 	}
-	return text
+	return settingInChinese(text)
+}
+
+// What stands around the texts of settings, as settingHelp has it in English.
+var (
+	sayValueFile = talk.Say{Zh: "存放 %s 的值的文件。", En: "File that holds the value of %s."}
+	sayRange     = talk.Say{Zh: "允许：%s。", En: " Allowed: %s."}
+	sayDefault   = talk.Say{Zh: "默认：%s。", En: " Default: %s."}
+	saySwitched  = talk.Say{Zh: "默认：%s；用 %s 关闭。", En: " Default: %s; %s switches it off."}
+	rangeWords   = strings.NewReplacer(" to ", " 到 ", " or ", " 或 ")
+)
+
+// settingInChinese is the text of a setting in Chinese: what it means, what it can be, and
+// what it is if nobody says.
+func settingInChinese(text string) string {
+	if flag, ok := strings.CutPrefix(text, "File that holds the value of "); ok {
+		return sayValueFile.In(talk.Chinese, strings.TrimSuffix(flag, "."))
+	}
+	meaning, otherwise, hasDefault := strings.Cut(text, " Default: ")
+	meaning, allowed, bounded := strings.Cut(meaning, " Allowed: ")
+	chinese, ok := chineseHelp()[meaning]
+	if !ok {
+		return text
+	}
+	if bounded {
+		chinese += sayRange.In(talk.Chinese, rangeWords.Replace(strings.TrimSuffix(allowed, ".")))
+	}
+	if hasDefault {
+		value, off, isSwitch := strings.Cut(strings.TrimSuffix(otherwise, "."), "; --")
+		if isSwitch {
+			return chinese + saySwitched.In(talk.Chinese, value, "--"+strings.TrimSuffix(off, " switches it off"))
+		}
+		chinese += sayDefault.In(talk.Chinese, strings.TrimSuffix(otherwise, "."))
+	}
+	return chinese
 }
 
 // proseInChinese is what stands above, between and below the examples of a command, which
