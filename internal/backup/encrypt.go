@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"runtime/debug"
 	"unicode/utf8"
 
 	"filippo.io/age"
@@ -59,6 +60,7 @@ func encrypt(w io.Writer, passphrase string) (io.WriteCloser, error) {
 		return nil, err
 	}
 	to.SetWorkFactor(workFactor)
+	defer debug.FreeOSMemory()
 	return age.Encrypt(w, to)
 }
 
@@ -98,6 +100,9 @@ func decrypt(r io.Reader, passphrase string) (io.Reader, error) {
 	}
 	identity.SetMaxWorkFactor(workFactor)
 	opened, err := age.Decrypt(from, identity)
+	// The memory of the try is of no use any more, and the collector would let as much
+	// again come together before it looked.
+	debug.FreeOSMemory()
 	if other, ok := errors.AsType[*age.NoIdentityMatchError](err); ok {
 		if len(other.StanzaTypes) == 1 && other.StanzaTypes[0] == "scrypt" {
 			return nil, ErrPassphrase
