@@ -41,7 +41,7 @@ const cutOff = 40 * time.Second
 // database knows nothing of them but that they were removed.
 func TestRemovedWhileConnected(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
-		d := newDesk(t, map[string]string{"database.url": o.URL, "nodes.approve_local": "true", "nodes.allow": "kitchen.wait", "trace.content": "true", "lingzhu.push_url": ""})
+		d := newDesk(t, map[string]string{"database.url": o.URL, "nodes.approve_local": "true", "nodes.allow": "kitchen.wait", "trace.content": "true", "lingzhu.push_url": "", "fetch.private_hosts": "127.0.0.1"})
 		m := newMember(d)
 		if at, text := d.send("/settings/people/"+m.ID+"/remove", "name", m.Name); !strings.HasPrefix(at, "/settings/people") || strings.Contains(text, m.Name+"</h1>") {
 			t.Fatalf("at %s there is\n%s", at, text)

@@ -33,6 +33,8 @@ func everything(t *testing.T, db *store.DB, person, name string) {
 	up, err := db.Upstreams.Add(ctx, store.Upstream{Owner: person, Slug: "up-" + name, Kind: "http", Settings: []byte(`{}`), Created: now})
 	must(t, err)
 	must(t, db.ShimNodes.Save(ctx, up.Number, "", "kept of "+name))
+	_, err = db.Upstreams.Dangerous(ctx, up.Number, []string{"tool of " + name}, 9)
+	must(t, err)
 	must(t, db.ToolRules.Set(ctx, store.ToolRule{Owner: person, Tool: "tool of " + name, Rule: "deny", Created: now}))
 	must(t, db.SignIns.Add(ctx, store.SignIn{ID: "signin " + name, Person: person, Agent: "browser of " + name, Created: now, Seen: now, Confirmed: now}, 9))
 	d, err := db.Devices.Seen(ctx, store.DeviceCall{Kind: "xiaozhi", Hardware: "hw " + name, Client: "client " + name, At: now})
