@@ -13,7 +13,7 @@ import (
 )
 
 // helpInChinese has each text of the help as the structs of the commands have it, and behind a
-// tab on the next line the same in Chinese. A test finds what is missing.
+// tab on the next line the same in Chinese. TestHelpInChinese finds what is missing.
 //
 //go:embed help_zh.txt
 var helpInChinese string
