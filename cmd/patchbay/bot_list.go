@@ -98,14 +98,16 @@ func liveRows(list []control.BotStatus) []botRow {
 }
 
 var (
-	sayID      = talk.Say{Zh: "编号", En: "ID"}
-	sayKind    = talk.Say{Zh: "类型", En: "KIND"}
-	sayOwner   = talk.Say{Zh: "主人", En: "OWNER"}
-	saySeen    = talk.Say{Zh: "最近连接", En: "LAST SEEN"}
-	sayOnline  = talk.Say{Zh: "在线", En: "online"}
-	sayOffline = talk.Say{Zh: "离线", En: "offline"}
-	sayReady   = talk.Say{Zh: "就绪", En: "ready"}
-	sayNoBots  = talk.Say{Zh: "还没有机器人。接入一个：patchbay bot add --name 小龙虾 --kind echo%s", En: "There are no bots yet. Plug one in: patchbay bot add --name lobster --kind echo%s"}
+	sayID          = talk.Say{Zh: "编号", En: "ID"}
+	sayKind        = talk.Say{Zh: "类型", En: "KIND"}
+	sayOwner       = talk.Say{Zh: "主人", En: "OWNER"}
+	saySeen        = talk.Say{Zh: "最近连接", En: "LAST SEEN"}
+	sayOnline      = talk.Say{Zh: "在线", En: "online"}
+	sayOffline     = talk.Say{Zh: "离线", En: "offline"}
+	sayNotAsked    = talk.Say{Zh: "还没有问过", En: "not asked yet"}
+	sayTroubleFrom = talk.Say{Zh: "自 %s 起有问题", En: "in trouble since %s"}
+	sayReady       = talk.Say{Zh: "就绪", En: "ready"}
+	sayNoBots      = talk.Say{Zh: "还没有机器人。接入一个：patchbay bot add --name 小龙虾 --kind echo%s", En: "There are no bots yet. Plug one in: patchbay bot add --name lobster --kind echo%s"}
 )
 
 func (sh *shell) botTable(rows []botRow, again string) error {
@@ -134,6 +136,12 @@ func botState(sh *shell, r botRow) string {
 	switch {
 	case r.Online == nil:
 		return "–"
+	case r.State == control.BotUnasked:
+		return sayNotAsked.In(sh.lang)
+	case r.State == control.BotTrouble:
+		return sayTroubleFrom.In(sh.lang, sh.when(r.TroubleSince))
+	case r.State == control.BotReady:
+		return sayReady.In(sh.lang)
 	case !*r.Online:
 		return sayOffline.In(sh.lang)
 	case r.Seen.IsZero() && r.Connections == 0:

@@ -23,6 +23,7 @@ var (
 	sayCheckBot      = talk.Say{Zh: "机器人 %d（%s）", En: "bot %d (%s)"}
 	sayBotGood       = talk.Say{Zh: "设置有效", En: "its settings are valid"}
 	sayBotAnswers    = talk.Say{Zh: "模型可用", En: "the model can be asked"}
+	sayModelBefore   = talk.Say{Zh: "现在可以连接，但服务上次遇到：%s", En: "it can be asked now, but the server has met this: %s"}
 	sayBotConnected  = talk.Say{Zh: "已连接", En: "is connected"}
 	sayBotAway       = talk.Say{Zh: "没有连接", En: "is not connected"}
 	sayBotUnknown    = talk.Say{Zh: "服务没有运行，不知道是否连接", En: "whether it is connected is known only while the server runs"}
@@ -65,7 +66,7 @@ func (d *doctor) bot(ctx context.Context, b *app.Base, r botRow) {
 	case connects(r.Bot):
 		d.connected(name, r)
 	case r.Kind == "openai":
-		d.model(ctx, b, name, r.Bot)
+		d.model(ctx, b, name, r)
 	case r.Kind == agents.KindName:
 		d.agent(ctx, b, name, r)
 	default:
@@ -87,11 +88,11 @@ func (d *doctor) connected(name talk.Say, r botRow) {
 }
 
 // model asks a model whether it can be asked.
-func (d *doctor) model(ctx context.Context, b *app.Base, name talk.Say, bot store.Bot) {
+func (d *doctor) model(ctx context.Context, b *app.Base, name talk.Say, r botRow) {
 	ctx, cancel := context.WithTimeout(ctx, modelLimit)
 	defer cancel()
 	var s openai.Settings
-	err := b.Registry.Settings(bot, &s)
+	err := b.Registry.Settings(r.Bot, &s)
 	if err == nil {
 		var m *openai.Bot
 		if m, err = openai.New(s, openai.Options{Logger: slog.New(slog.DiscardHandler)}); err == nil {
@@ -99,11 +100,14 @@ func (d *doctor) model(ctx context.Context, b *app.Base, name talk.Say, bot stor
 			err = m.Check(ctx)
 		}
 	}
-	if err != nil {
-		d.fail(name, d.why(err), adviceSettings, bot.Number, d.again)
-		return
+	switch {
+	case err != nil:
+		d.fail(name, d.why(err), adviceSettings, r.Number, d.again)
+	case r.Trouble != "": // by what the server knows, which can well be about something else
+		d.warn(name, sayModelBefore.In(d.sh.lang, r.Trouble), adviceAgentAsk, r.Number, d.again)
+	default:
+		d.ok(name, sayBotAnswers)
 	}
-	d.ok(name, sayBotAnswers)
 }
 
 // checkSettings reads a bot's settings as those do who use them.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	_ "time/tzdata" // people choose time zones, and not every machine has them
 
@@ -38,7 +37,7 @@ type Base struct {
 	Agents *agents.Bots
 
 	tools  *botTools
-	models models
+	models *models
 	// dial reaches the outside for people who may not reach what we can reach. Nil: the
 	// command line, whose user can.
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -56,6 +55,7 @@ func OpenBase(ctx context.Context, c *config.Config, version string, log *slog.L
 		return nil, Explain(err)
 	}
 	b := &Base{Config: c, Version: version, Store: db, Box: box, tools: &botTools{}, Accounts: account.New(db, box, nil)}
+	b.models = newModels(b, log)
 	b.Agents = agents.New(b.agentOptions(log))
 	b.Registry = board.NewRegistry(db, box, kinds(log, b), func() any { return new(rokid.Settings) }, func() any { return new(bots.Settings) }, func() any { return new(quiz.Settings) })
 	return b, nil
@@ -91,18 +91,13 @@ const modelKind = "openai"
 
 // kinds are all kinds of bots there are.
 func kinds(log *slog.Logger, base *Base) []board.Kind {
-	anywhere, guarded := openai.NewClient().Transport, openai.NewGuardedClient(base.dialGuarded).Transport
 	return []board.Kind{
 		echo.Kind(),
 		{
 			Name:     modelKind,
 			Settings: func() any { return new(openai.Settings) },
 			Build: func(b store.Bot, settings any) (talk.Bot, error) {
-				trusted := func(ctx context.Context) bool { return base.trusts(ctx, b.Owner) }
-				return openai.New(*settings.(*openai.Settings), openai.Options{
-					Client:  &http.Client{Transport: ownersTransport{anywhere, guarded, trusted}},
-					Trusted: trusted, Ended: base.models.ended(b), Logger: log.With("bot", b.Number), Toolbox: toolbox{base.tools, b},
-				})
+				return base.models.build(b, *settings.(*openai.Settings), toolbox{base.tools, b})
 			},
 			// A paid service is not to be flooded by one bot's wearers.
 			Limits: board.Limits{Concurrent: 16, Waiting: 64},

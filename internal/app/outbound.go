@@ -4,12 +4,8 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"sync"
 
 	"patchbay/internal/account"
-	"patchbay/internal/control"
-	"patchbay/internal/store"
-	"patchbay/internal/talk"
 )
 
 // trusts reports whether connections for a person may lead anywhere, and whether that
@@ -44,27 +40,4 @@ func (t ownersTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return t.anywhere.RoundTrip(r)
 	}
 	return t.guarded.RoundTrip(r)
-}
-
-// models knows how the last answer of each model has ended on this instance. The zero
-// models knows nothing. It holds one entry for each bot that was asked.
-type models struct{ last sync.Map } // number → lastAnswer
-
-// lastAnswer is what is wrong with a bot with the settings of a version; zero: nothing.
-type lastAnswer struct {
-	version int64
-	trouble talk.Say
-}
-
-// ended returns what notes how the answers of a bot end.
-func (m *models) ended(b store.Bot) func(talk.Say) {
-	return func(trouble talk.Say) { m.last.Store(b.Number, lastAnswer{b.Version, trouble}) }
-}
-
-// health is how a bot is. What another version of its settings has brought is forgotten.
-func (m *models) health(b store.Bot) control.Health {
-	if e, ok := m.last.Load(b.Number); ok && e.(lastAnswer).version == b.Version {
-		return control.Health{Trouble: e.(lastAnswer).trouble}
-	}
-	return control.Health{}
 }

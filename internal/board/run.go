@@ -452,7 +452,7 @@ func (r *run) trace(outcome string, code talk.Code, cause string) store.Trace {
 	}
 	tr := store.Trace{
 		Turn: r.turn.ID, Bot: r.turn.Bot, Owner: r.bot.Owner, Kind: kind, Door: r.turn.Door,
-		Person: r.turn.Person, Conversation: r.turn.Conversation, Instance: r.board.Bus.Instance,
+		Person: r.turn.Person, Asker: r.turn.Asker, Conversation: r.turn.Conversation, Instance: r.board.Bus.Instance,
 		At: r.started, Queue: r.waited, First: r.first, Total: time.Since(r.started),
 		Pieces: r.pieces, Bytes: r.bytes, Outcome: outcome, Code: string(code), Cause: cause,
 	}

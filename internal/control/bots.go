@@ -22,9 +22,20 @@ type Health struct {
 	// Gateway is the version of OpenClaw at the far side, if it is known.
 	Gateway string   `json:"gateway,omitempty"`
 	Trouble talk.Say `json:"-"`
+	// State is one of the Bot… states, of a bot that we connect to when it is asked.
+	State string `json:"state,omitempty"`
+	// TroubleSince is when the trouble was found.
+	TroubleSince time.Time `json:"trouble_since,omitzero"`
 	// Command is what the far side's owner has to run on its machine, if that helps.
 	Command string `json:"command,omitempty"`
 }
+
+// How a bot is that is connected to when it is asked.
+const (
+	BotUnasked = "not_asked" // nobody has, since it was set up or its trouble was over
+	BotReady   = "ready"
+	BotTrouble = "trouble"
+)
 
 // BotStatus is a bot as /api/v1/bots lists it.
 type BotStatus struct {

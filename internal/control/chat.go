@@ -76,6 +76,8 @@ func NewTurn(b store.Bot, q Question, door, person string) (*talk.Turn, error) {
 	}
 	if q.Conversation != "" {
 		turn.Person = asker(door, person)
+	} else {
+		turn.Asker = person
 	}
 	if q.Text != "" {
 		turn.Parts = append(turn.Parts, talk.Part{Text: q.Text})

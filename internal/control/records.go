@@ -116,6 +116,9 @@ func (s *Service) turnRows(ctx context.Context, owner string, list []store.Trace
 	}
 	for i, t := range list {
 		_, asker, _ := strings.Cut(t.Person, ":")
+		if t.Person == "" {
+			asker = t.Asker
+		}
 		rows[i] = TurnRow{t, bots[t.Bot], people[t.Owner], people[asker]}
 	}
 	return rows, nil

@@ -22,12 +22,26 @@ type Bot struct {
 	Version   int64     `json:"-"` // grows with every change
 	Created   time.Time `json:"created_at"`
 	Seen      time.Time `json:"last_seen,omitzero"` // when it was last connected
+	// Model is how the model behind the bot was last found, if there is one.
+	Model ModelState `json:"-"`
+}
+
+// ModelReady is the [ModelState].State of a model that has answered.
+const ModelReady = "ready"
+
+// ModelState is how a model was last found, on any instance.
+type ModelState struct {
+	Version int64     // of the bot's settings; with others, it says nothing
+	State   string    // [ModelReady], or the name of what is wrong; empty: nothing is known
+	Since   time.Time // when that began
+	Asked   bool      // a question has brought it; else a look at the connection
 }
 
 // Bots is the table of bots.
 type Bots struct{ db *DB }
 
-const botColumns = `number, owner, name, kind, description, settings, token_hash, version, created_at, seen_at, set_by`
+const botColumns = `number, owner, name, kind, description, settings, token_hash, version, created_at, seen_at, set_by,
+	model_version, model_state, model_since, model_asked`
 
 func readBot(s scanner) (b Bot, err error) {
 	var (
@@ -35,10 +49,15 @@ func readBot(s scanner) (b Bot, err error) {
 		token    sql.NullString
 		created  int64
 		seen     sql.NullInt64
+		since    int64
 	)
-	err = s.Scan(&b.Number, &b.Owner, &b.Name, &b.Kind, &b.Description, &settings, &token, &b.Version, &created, &seen, &b.SetBy)
+	err = s.Scan(&b.Number, &b.Owner, &b.Name, &b.Kind, &b.Description, &settings, &token, &b.Version, &created, &seen, &b.SetBy,
+		&b.Model.Version, &b.Model.State, &since, &b.Model.Asked)
 	b.Settings, b.TokenHash = json.RawMessage(settings), token.String
 	b.Created, b.Seen = fromMillis(created), fromMaybe(seen)
+	if since != 0 {
+		b.Model.Since = fromMillis(since)
+	}
 	return b, err
 }
 
@@ -50,7 +69,7 @@ func (t Bots) Add(ctx context.Context, b Bot) (Bot, error) {
 		if err := tx.QueryRowContext(ctx, `UPDATE counters SET value = value + 1 WHERE name = 'bot' RETURNING value`).Scan(&b.Number); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, `INSERT INTO bots (`+botColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL, $10)`,
+		_, err := tx.ExecContext(ctx, `INSERT INTO bots (`+botColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL, $10, 0, '', 0, FALSE)`,
 			b.Number, b.Owner, b.Name, b.Kind, b.Description, string(b.Settings), nullString(b.TokenHash), b.Version, millis(b.Created), b.SetBy)
 		return err
 	})
@@ -91,6 +110,16 @@ func (t Bots) MarkSeen(ctx context.Context, numbers []int64, at time.Time) error
 		}
 		return nil
 	})
+}
+
+// SetModel notes how the model behind a bot was found, if the bot is still as it was read.
+// It reports whether it was.
+func (t Bots) SetModel(ctx context.Context, was Bot, now ModelState) (bool, error) {
+	n, err := t.db.exec(ctx, `UPDATE bots SET model_version = $1, model_state = $2, model_since = $3, model_asked = $4
+		WHERE number = $5 AND version = $6 AND model_version = $7 AND model_state = $8 AND model_asked = $9`,
+		now.Version, now.State, millis(now.Since), now.Asked,
+		was.Number, was.Version, was.Model.Version, was.Model.State, was.Model.Asked)
+	return n > 0, err
 }
 
 // ByNumber finds a bot.

@@ -29,6 +29,8 @@ type Trace struct {
 	Outcome string `json:"outcome"` // done, failed, hung_up
 	Code    string `json:"code"`    // of the failure
 	Cause   string `json:"cause"`   // for the owner, without secrets
+	// Asker is the account of who asked, where Person does not tell.
+	Asker string `json:"asker,omitempty"`
 
 	// Content, if the owner wants it kept.
 	Question string `json:"question,omitempty"`
@@ -38,7 +40,7 @@ type Trace struct {
 // Traces is the table of traces.
 type Traces struct{ db *DB }
 
-const traceColumns = `turn, bot, owner, kind, door, person, conversation, instance, at, queue_us, first_us, total_us, late_us, pieces, bytes, outcome, code, cause, question, answer`
+const traceColumns = `turn, bot, owner, kind, door, person, conversation, instance, at, queue_us, first_us, total_us, late_us, pieces, bytes, outcome, code, cause, question, answer, asker`
 
 func readTrace(s scanner) (t Trace, err error) {
 	var (
@@ -47,7 +49,7 @@ func readTrace(s scanner) (t Trace, err error) {
 		question, answer        sql.NullString
 	)
 	err = s.Scan(&t.Turn, &t.Bot, &t.Owner, &t.Kind, &t.Door, &t.Person, &t.Conversation, &t.Instance, &at, &queue, &first, &total, &late,
-		&t.Pieces, &t.Bytes, &t.Outcome, &t.Code, &t.Cause, &question, &answer)
+		&t.Pieces, &t.Bytes, &t.Outcome, &t.Code, &t.Cause, &question, &answer, &t.Asker)
 	t.At = fromMillis(at)
 	t.Queue, t.First, t.Total, t.Late = micros(queue), micros(first), micros(total), micros(late.Int64)
 	t.Question, t.Answer = question.String, answer.String
@@ -65,11 +67,11 @@ func (t Traces) Finish(ctx context.Context, tr Trace, e *Exchange) error {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, `INSERT INTO traces (`+traceColumns+`)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) ON CONFLICT (turn) DO NOTHING`, texts([]any{
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21) ON CONFLICT (turn) DO NOTHING`, texts([]any{
 			tr.Turn, tr.Bot, tr.Owner, tr.Kind, tr.Door, tr.Person, tr.Conversation, tr.Instance, millis(tr.At),
 			tr.Queue.Microseconds(), tr.First.Microseconds(), tr.Total.Microseconds(),
 			sql.NullInt64{Int64: tr.Late.Microseconds(), Valid: tr.Late > 0},
-			tr.Pieces, tr.Bytes, tr.Outcome, tr.Code, tr.Cause, nullString(tr.Question), nullString(tr.Answer),
+			tr.Pieces, tr.Bytes, tr.Outcome, tr.Code, tr.Cause, nullString(tr.Question), nullString(tr.Answer), tr.Asker,
 		})...)
 		if err != nil || e == nil {
 			return err

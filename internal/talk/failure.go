@@ -10,14 +10,16 @@ type Code string
 
 // The reasons why an answer does not come about.
 const (
-	Offline    Code = "offline"    // the bot is not plugged in
-	Busy       Code = "busy"       // too many wait for the bot already
-	TimedOut   Code = "timeout"    // the bot was silent for too long
-	BotFailed  Code = "bot_failed" // the bot said that it failed
-	Lost       Code = "lost"       // the instance that held the bot went away in mid-answer
-	NoAnswer   Code = "no_answer"  // the bot finished and had said nothing
-	Unreadable Code = "unreadable" // what was said cannot be used (a bad picture, an empty question)
-	Internal   Code = "internal"   // our own fault
+	Offline   Code = "offline"    // the bot is not plugged in
+	Busy      Code = "busy"       // too many wait for the bot already
+	TimedOut  Code = "timeout"    // the bot was silent for too long
+	BotFailed Code = "bot_failed" // the bot said that it failed
+	// Unreachable: we could not connect to the bot, so that it has said nothing.
+	Unreachable Code = "bot_unreachable"
+	Lost        Code = "lost"       // the instance that held the bot went away in mid-answer
+	NoAnswer    Code = "no_answer"  // the bot finished and had said nothing
+	Unreadable  Code = "unreadable" // what was said cannot be used (a bad picture, an empty question)
+	Internal    Code = "internal"   // our own fault
 )
 
 // Failure is why an answer did not come about, or broke off.

@@ -45,15 +45,16 @@ func (s Say) In(l Lang, args ...any) string {
 
 // Sentences about answers that any door may have to say.
 var (
-	sayOffline    = Say{"Bot 已离线，请检查设备连接后重试。", "The bot is offline. Please check its connection and try again."}
-	sayTimedOut   = Say{"请求超时，Bot 可能已离线或响应缓慢，请稍后重试。", "That took too long. The bot may be offline or slow; please try again later."}
-	sayBusy       = Say{"排队的消息太多了，请稍后再试。", "Too many questions are waiting. Please try again in a moment."}
-	sayBotFailed  = Say{"处理出错：%s", "Something went wrong: %s"}
-	sayBotFailed0 = Say{"处理出错，请稍后重试。", "Something went wrong. Please try again later."}
-	sayLost       = Say{"连接中断，回答没有说完，请再问一次。", "The connection broke before the answer was finished. Please ask again."}
-	sayNoAnswer   = Say{"我没有得到回答，请再说一次。", "I got no answer. Please say it again."}
-	sayUnreadable = Say{"没能看懂这条消息，请再试一次。", "I could not make sense of that. Please try again."}
-	sayInternal   = Say{"服务出了点问题，请稍后重试。", "Something is wrong on our side. Please try again later."}
+	sayOffline     = Say{"Bot 已离线，请检查设备连接后重试。", "The bot is offline. Please check its connection and try again."}
+	sayTimedOut    = Say{"请求超时，Bot 可能已离线或响应缓慢，请稍后重试。", "That took too long. The bot may be offline or slow; please try again later."}
+	sayBusy        = Say{"排队的消息太多了，请稍后再试。", "Too many questions are waiting. Please try again in a moment."}
+	sayBotFailed   = Say{"处理出错：%s", "Something went wrong: %s"}
+	sayBotFailed0  = Say{"处理出错，请稍后重试。", "Something went wrong. Please try again later."}
+	sayLost        = Say{"连接中断，回答没有说完，请再问一次。", "The connection broke before the answer was finished. Please ask again."}
+	sayNoAnswer    = Say{"我没有得到回答，请再说一次。", "I got no answer. Please say it again."}
+	sayUnreadable  = Say{"没能看懂这条消息，请再试一次。", "I could not make sense of that. Please try again."}
+	sayUnreachable = Say{"连不上 Bot，请稍后重试。", "The bot cannot be reached. Please try again later."}
+	sayInternal    = Say{"服务出了点问题，请稍后重试。", "Something is wrong on our side. Please try again later."}
 
 	// SayWaiting tells how many questions are before this one.
 	SayWaiting = Say{"前面还有 %d 条消息，请稍等…", "%d before you, one moment…"}
@@ -89,6 +90,10 @@ func (f *Failure) Sentence(l Lang) string {
 		return sayUnreadable.In(l)
 	case Internal:
 		return sayInternal.In(l)
+	case Unreachable:
+		if f.Told == "" {
+			return sayUnreachable.In(l)
+		}
 	}
 	if f.Told == "" {
 		return sayBotFailed0.In(l)

@@ -43,6 +43,9 @@ type Turn struct {
 	// Person tells askers of one bot apart and is stable over time, for example
 	// "lingzhu:<publisher>:<user id>". It is empty when the door cannot know.
 	Person string `json:"person,omitempty"`
+	// Asker is the id of the account that asks, if it is one and Person is empty, so that
+	// nothing is remembered. It is for the trail alone.
+	Asker string `json:"asker,omitempty"`
 	// Conversation groups turns that share a context. History is kept per
 	// (Bot, Person, Conversation).
 	Conversation string `json:"conversation,omitempty"`

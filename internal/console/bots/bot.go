@@ -70,7 +70,7 @@ func showLive(v *page.Visit) {
 			if err != nil {
 				return err
 			}
-			light, text := state(v, b)
+			light, text := page.BotState(v, b)
 			if now := (row{BotStatus: b, Light: light, State: text, Heard: v.When(b.Heard())}).print(); now != was {
 				was = now
 				if err := send(statePatch(v, b)); err != nil {

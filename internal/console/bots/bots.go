@@ -68,25 +68,6 @@ func at(b control.BotStatus, page string) string {
 	return path
 }
 
-// state is how a bot is, as its light shows it.
-func state(v *page.Visit, b control.BotStatus) (page.State, string) {
-	connects := v.House.Control.Board.Registry.Connects(b.Kind)
-	switch {
-	case b.Trouble != "":
-		return page.Bad, v.Say(sayTroubled)
-	case b.Online && !connects && b.Connections == 0:
-		return page.On, v.Say(sayReady)
-	case b.Online && b.Connections > 1:
-		return page.On, v.Say(sayConnectedTimes, b.Connections)
-	case b.Online:
-		return page.On, v.Say(sayConnected)
-	case b.Heard().IsZero():
-		return page.Wait, v.Say(sayAwaited)
-	default:
-		return page.Off, v.Say(sayAway)
-	}
-}
-
 // kindName is a kind in words.
 func kindName(v *page.Visit, kind string) string {
 	if k, ok := kindWords[kind]; ok {

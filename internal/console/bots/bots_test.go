@@ -270,6 +270,9 @@ func TestTry(t *testing.T) {
 		if p := ada.Post(path); p.Status != http.StatusOK || !p.Has(c.want...) {
 			t.Errorf("without the script: %d %s", p.Status, p.Text)
 		}
+		if p := ada.Ask(http.MethodPost, path); p.Has("complete after") != (c.bot.Number == good.Number) {
+			t.Errorf("an error, and yet complete: %s", p.Text)
+		}
 		if p := ada.Ask(http.MethodPost, path); p.Header.Get("Content-Type") != "text/event-stream; charset=utf-8" || !p.Has(c.want...) || !p.Has(`hx-target="#trial"`) {
 			t.Errorf("with the script: %v %s", p.Header, p.Text)
 		}

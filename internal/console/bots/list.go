@@ -31,7 +31,7 @@ type row struct {
 
 // print is different for rows that look different.
 func (r row) print() string {
-	return fmt.Sprint(r.Name, "\x00", r.Kind, r.Wearers, r.Light, r.State, r.Heard, r.Trouble, r.Command)
+	return fmt.Sprint(r.Name, "\x00", r.Kind, r.Wearers, r.Light, r.State, r.Heard, r.Trouble, r.TroubleSince.Unix(), r.Command)
 }
 
 // rows are a page of the list.
@@ -52,7 +52,7 @@ func (l rows) print() string {
 // look finds the bots of a visitor behind a number.
 func look(ctx context.Context, v *page.Visit, after int64) (rows, error) {
 	var out rows
-	page, more, err := v.House.Control.BotsAfter(ctx, v.Caller(), after, listed)
+	bots, more, err := v.House.Control.BotsAfter(ctx, v.Caller(), after, listed)
 	if err != nil {
 		return out, err
 	}
@@ -61,11 +61,11 @@ func look(ctx context.Context, v *page.Visit, after int64) (rows, error) {
 		return out, err
 	}
 	if more {
-		out.Next = page[len(page)-1].Number
+		out.Next = bots[len(bots)-1].Number
 	}
-	for _, b := range page {
+	for _, b := range bots {
 		r := row{BotStatus: b, Wearers: wearers[b.Number]}
-		r.Light, r.State = state(v, b)
+		r.Light, r.State = page.BotState(v, b)
 		if !b.Online && !b.Heard().IsZero() {
 			r.Heard = v.Say(sayHeard, v.When(b.Heard()))
 		}

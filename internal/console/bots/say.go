@@ -44,16 +44,10 @@ var (
 	sayWearer   = talk.Say{Zh: "1 位佩戴者", En: "1 wearer"}
 	sayHeard    = talk.Say{Zh: "最近听到：%s", En: "last heard %s"}
 
-	sayReady          = talk.Say{Zh: "就绪", En: "Ready"}
-	sayConnected      = talk.Say{Zh: "已连接", En: "Connected"}
-	sayConnectedTimes = talk.Say{Zh: "已连接 ×%d", En: "Connected ×%d"}
-	sayTroubled       = talk.Say{Zh: "有问题", En: "In trouble"}
-	sayAwaited        = talk.Say{Zh: "等待第一次连接", En: "Waiting for its first connection"}
-	sayAway           = talk.Say{Zh: "没有连接", En: "Not connected"}
-
 	sayAwaitedTold = talk.Say{Zh: "它那边还没有连接过。请在运行 OpenClaw 的电脑上设置插件；需要新的令牌时，在设置里换一个。", En: "Its far side has never connected. Set up the plugin at the computer where OpenClaw runs; if you need another token, make one in the settings."}
 	sayAwayTold    = talk.Say{Zh: "它那边没有连接。看看那台电脑和 OpenClaw 是否在运行，网络是否正常。", En: "Its far side is not connected. See whether that computer and OpenClaw run, and whether it has a network."}
 	sayTimesTold   = talk.Say{Zh: "有 %d 个插件在用同一个令牌；问题交给最新的那个。如果你不知道另一个是谁，请换一个令牌。", En: "%d plugins use the same token; questions go to the newest. If you do not know the other one, make another token."}
+	sayUnaskedTold = talk.Say{Zh: "设置好或出过问题之后，还没有人问过它。试一试，就知道它能不能回答。", En: "Nobody has asked it since it was set up, or since it could not be reached. Try it to see whether it answers."}
 	sayRunThere    = talk.Say{Zh: "在它那边的电脑上运行：", En: "Run at its computer:"}
 	sayCommand     = talk.Say{Zh: "命令", En: "Command"}
 
@@ -67,6 +61,7 @@ var (
 	sayKind      = talk.Say{Zh: "类型", En: "Kind"}
 	sayBotNumber = talk.Say{Zh: "编号", En: "Number"}
 	sayBound     = talk.Say{Zh: "佩戴者", En: "Wearers"}
+	sayTroubleAt = talk.Say{Zh: "始于", En: "Since"}
 	saySince     = talk.Say{Zh: "连接于", En: "Connected since"}
 	sayLastHeard = talk.Say{Zh: "最近听到", En: "Last heard"}
 	sayGateway   = talk.Say{Zh: "OpenClaw 版本", En: "OpenClaw version"}
@@ -210,12 +205,13 @@ var doorSays = map[string]talk.Say{
 }
 
 var codeSays = map[talk.Code]talk.Say{
-	talk.Offline:    talk.Say{Zh: "没有连接", En: "It was not connected"},
-	talk.Busy:       talk.Say{Zh: "太忙", En: "It was too busy"},
-	talk.TimedOut:   talk.Say{Zh: "等得太久", En: "It took too long"},
-	talk.BotFailed:  talk.Say{Zh: "机器人出错", En: "The bot failed"},
-	talk.Lost:       talk.Say{Zh: "连接中断", En: "The connection broke"},
-	talk.NoAnswer:   talk.Say{Zh: "没有回答", En: "It said nothing"},
-	talk.Unreadable: talk.Say{Zh: "看不懂问题", En: "The question could not be read"},
-	talk.Internal:   talk.Say{Zh: "我们这边出错", En: "Our own fault"},
+	talk.Offline:     talk.Say{Zh: "没有连接", En: "It was not connected"},
+	talk.Busy:        talk.Say{Zh: "太忙", En: "It was too busy"},
+	talk.TimedOut:    talk.Say{Zh: "等得太久", En: "It took too long"},
+	talk.BotFailed:   talk.Say{Zh: "机器人出错", En: "The bot failed"},
+	talk.Unreachable: talk.Say{Zh: "连不上", En: "We could not connect to it"},
+	talk.Lost:        talk.Say{Zh: "连接中断", En: "The connection broke"},
+	talk.NoAnswer:    talk.Say{Zh: "没有回答", En: "It said nothing"},
+	talk.Unreadable:  talk.Say{Zh: "看不懂问题", En: "The question could not be read"},
+	talk.Internal:    talk.Say{Zh: "我们这边出错", En: "Our own fault"},
 }

@@ -120,7 +120,7 @@ func stream(v *page.Visit, turn *talk.Turn) {
 		}
 		err := a.follow(ctx, v, turn, send)
 		a.end(err)
-		b.Online = v.House.Control.Board.Reachable(b.Bot)
+		b = after(ctx, v, b)
 		return send(ended(v, a, b))
 	})
 }

@@ -7,6 +7,7 @@
 package chat
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -80,6 +81,14 @@ func bot(v *page.Visit) (control.BotStatus, bool) {
 		v.Fail(err)
 	}
 	return b, err == nil
+}
+
+// after is how a bot is after an answer, or was before if that cannot be found out.
+func after(ctx context.Context, v *page.Visit, b control.BotStatus) control.BotStatus {
+	if now, err := v.House.Control.BotState(ctx, v.Caller(), control.BotRef{Bot: v.PathValue("bot")}); err == nil {
+		return now
+	}
+	return b
 }
 
 // begin begins another conversation.

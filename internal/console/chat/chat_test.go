@@ -106,7 +106,7 @@ func TestTalk(t *testing.T) {
 	})
 	ada := r.As(r.Person)
 	p := ada.Get(at(bot))
-	if p.Status != http.StatusOK || !p.Has("Say hello", bot.Name, "online", `role="log"`) {
+	if p.Status != http.StatusOK || !p.Has("Say hello", bot.Name, "Ready", `role="log"`) {
 		t.Fatalf("%d: %s", p.Status, p.Text)
 	}
 	p = send(t, r, ada, at(bot), true, map[string]string{"c": "one", "text": "<i>hi\r\nyou"}, nil)
@@ -208,7 +208,7 @@ func TestFailure(t *testing.T) {
 		}
 	}
 	plugin := r.Add(t, "plugin", nil)
-	if p := ada.Get(at(plugin)); !p.Has("offline") {
+	if p := ada.Get(at(plugin)); !p.Has("Waiting for its first connection") {
 		t.Error(p.Text)
 	}
 	if p := send(t, r, ada, at(plugin), false, map[string]string{"c": "one", "text": "there?"}, nil); !p.Has("The bot is offline. Please check its connection and try again.") {

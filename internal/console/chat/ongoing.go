@@ -96,6 +96,6 @@ func follow(ctx context.Context, v *page.Visit, b control.BotStatus, a *answer, 
 	if a.end(err); said != "" {
 		a.Text = said
 	}
-	b.Online = v.House.Control.Board.Reachable(b.Bot)
+	b = after(ctx, v, b)
 	return send(endedElsewhere(v, a, b))
 }

@@ -6,8 +6,6 @@ var (
 	sayChatWith = talk.Say{Zh: "与 %s 对话", En: "Talk with %s"}
 	saySettings = talk.Say{Zh: "设置", En: "Settings"}
 	sayNew      = talk.Say{Zh: "新对话", En: "New chat"}
-	sayOnline   = talk.Say{Zh: "在线", En: "online"}
-	sayOffline  = talk.Say{Zh: "离线", En: "offline"}
 
 	sayNothingYet     = talk.Say{Zh: "打个招呼吧", En: "Say hello"}
 	sayNothingYetTold = talk.Say{Zh: "你说的话会像戴着眼镜时一样交给机器人。也可以发图片。", En: "What you say goes to the bot as it would from glasses. You can send pictures too."}

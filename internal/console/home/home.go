@@ -103,7 +103,7 @@ func (c *changing) now(part, sent templ.Component) error {
 // online counts the bots that could be asked now.
 func online(list []control.BotStatus) (n int) {
 	for _, b := range list {
-		if b.Online {
+		if b.Online && b.State != control.BotUnasked {
 			n++
 		}
 	}

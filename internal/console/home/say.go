@@ -18,8 +18,6 @@ var (
 	sayReview      = talk.Say{Zh: "开始复习", En: "Review"}
 	sayTalk        = talk.Say{Zh: "对话", En: "Talk"}
 	sayTalkWith    = talk.Say{Zh: "与 %s 对话", En: "Talk with %s"}
-	sayOnline      = talk.Say{Zh: "在线", En: "online"}
-	sayOffline     = talk.Say{Zh: "离线", En: "offline"}
 	sayNoBots      = talk.Say{Zh: "还没有机器人", En: "No bots yet"}
 	sayNoBotsTold  = talk.Say{Zh: "机器人回答你的眼镜和语音板。", En: "Bots answer your glasses and voice boards."}
 	sayMakeBot     = talk.Say{Zh: "添加机器人", En: "Add a bot"}

@@ -6,6 +6,7 @@
 //	confirm   the password once more, and what waits for it
 //	parts     what pages are made of: lights, notes, fields, times
 //	assets    the style sheet and the scripts, embedded
+//	bots      how a bot is, the same on every page
 //	layout    what is around a page
 package page
 

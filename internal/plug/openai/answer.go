@@ -35,7 +35,7 @@ func (b *Bot) Answer(ctx context.Context, turn *talk.Turn, emit talk.Emit) error
 	if err != nil {
 		return b.failed(ctx, turn, err)
 	}
-	b.ended(talk.Say{})
+	b.ended(ctx, "")
 	return nil
 }
 

@@ -38,9 +38,9 @@ type Options struct {
 	// status, its words, and where it points to. Others learn what is wrong in our own
 	// words, so that nobody looks around by bots where the server can reach. Nil: yes.
 	Trusted func(context.Context) bool
-	// Ended gets, after each answer, what is wrong and what the owner can do, and the zero
-	// Say if the model has answered. Nil: nobody wants to know.
-	Ended func(talk.Say)
+	// Ended gets, after each answer, what is wrong with the model, and nothing if it has
+	// answered. Nil: nobody wants to know.
+	Ended func(context.Context, Problem)
 	// Logger takes what the owner should know. Nil means nobody does.
 	Logger *slog.Logger
 	// Toolbox is what the model may call beyond the device. Nil means nothing.
@@ -57,7 +57,7 @@ type Bot struct {
 	log      *slog.Logger
 	toolbox  Toolbox
 	trusted  func(context.Context) bool
-	ended    func(talk.Say)
+	ended    func(context.Context, Problem)
 	// opening is the request up to what depends on the turn, without the brace
 	// that closes it.
 	opening []byte
@@ -92,7 +92,7 @@ func New(s Settings, o Options) (*Bot, error) {
 		b.trusted = func(context.Context) bool { return true }
 	}
 	if b.ended == nil {
-		b.ended = func(talk.Say) {}
+		b.ended = func(context.Context, Problem) {}
 	}
 	client := o.Client
 	if client == nil {

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"patchbay/internal/fetch"
 	"patchbay/internal/talk"
 )
 
@@ -44,6 +45,26 @@ func (b *Bot) Check(ctx context.Context) error {
 		return b.explain(ctx, err, names)
 	}
 	return nil
+}
+
+// Look finds out what a connection tells about the model, and costs nothing: it asks for
+// the list of models. An empty problem is none; proven reports whether the model is in the
+// list. What is told of refusals by the list alone says little: many servers have none.
+func (b *Bot) Look(ctx context.Context) (p Problem, proven bool) {
+	names, status, err := b.list(ctx, true)
+	switch {
+	case err == nil:
+		return "", listed(names, b.settings.Model)
+	case fetch.Forbidden(err):
+		return Private, false
+	case status == 0:
+		return Unreachable, false
+	case status == http.StatusUnauthorized: // 403 can be a key that may ask, and not list
+		return Key, false
+	case status == http.StatusBadGateway || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout:
+		return ServerFault, false
+	}
+	return "", false
 }
 
 // keyed says that the list of models is good as a proof of the key: there is no

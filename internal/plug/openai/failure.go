@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"regexp"
 	"slices"
@@ -150,18 +151,21 @@ func (b *Bot) failed(ctx context.Context, turn *talk.Turn, err error) error {
 		return f
 	}
 	if errors.Is(err, errFirstByte) || errors.Is(err, errIdle) {
-		b.ended(saySilent)
+		b.ended(ctx, Silent)
 		return talk.Fail(talk.TimedOut, "", err)
 	}
 	say, advice := told(err, len(turn.Images()) > 0 && b.settings.images())
-	if fix, ok := fixes[say]; ok {
-		b.ended(talk.Say{Zh: say.Zh + "。" + fix.Zh, En: strings.ToUpper(say.En[:1]) + say.En[1:] + ". " + fix.En})
+	if p := problemOf(say); p != "" {
+		b.ended(ctx, p)
 	}
 	cause := b.redact(err.Error())
 	if advice != "" {
 		cause += "; " + advice
 	}
 	f := &talk.Failure{Code: talk.BotFailed, Told: say.In(turn.Lang), Cause: cause}
+	if unconnected(err) {
+		f.Code = talk.Unreachable // the bot has said nothing, so it is not to blame
+	}
 	if !b.trusted(ctx) {
 		f.Cause = strings.TrimSuffix(say.En+"; "+advice, "; ")
 	}
@@ -220,6 +224,17 @@ func (b *Bot) redact(text string) string {
 		text = strings.ReplaceAll(text, secret, "[hidden]")
 	}
 	return oneLine(keyLike.ReplaceAllString(text, "[hidden]"), maxCause)
+}
+
+// unconnected reports whether an error is that no connection was made.
+func unconnected(err error) bool {
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
+		return true
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return true
+	}
+	return fetch.Forbidden(err) || isTLS(err)
 }
 
 func isTLS(err error) bool {

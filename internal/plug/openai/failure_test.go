@@ -86,7 +86,7 @@ func TestARefusedConnectionIsTriedAgain(t *testing.T) {
 	b := plug(t, "http://"+l.Addr().String()+"/v1?key=geheim", nil)
 	_, err = b.ask(t, question("hi"))
 	f := failure(t, err)
-	if len(b.pauses) != DefaultRetries || f.Told != sayUnreachable.En || !strings.Contains(f.Cause, "refused") {
+	if len(b.pauses) != DefaultRetries || f.Code != talk.Unreachable || f.Told != sayUnreachable.En || !strings.Contains(f.Cause, "refused") {
 		t.Errorf("got %+v after pauses of %v", f, b.pauses)
 	}
 	if all := f.Cause + b.log.String(); strings.Contains(all, "/v1") || strings.Contains(all, "geheim") {
