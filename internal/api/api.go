@@ -91,11 +91,12 @@ func (s *Server) lasts(ctx context.Context, who account.Principal) (in context.C
 // of this process.
 func (s *Server) caller(r *http.Request, scopes []string) (c control.Caller, who account.Principal, err error) {
 	secret, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	from := s.Address(r)
 	if subtle.ConstantTimeCompare([]byte(secret), []byte(s.key)) == 1 {
-		if !s.Address(r).IsLoopback() || observe.Forwarded(r) {
+		if !from.IsLoopback() || observe.Forwarded(r) {
 			return control.Caller{}, who, errForeign
 		}
-		return control.Caller{Admin: true, Rules: control.PeoplesRules, Program: "api", Agent: r.UserAgent(), Address: s.Address(r).String(), Lang: lang(r)}, who, nil
+		return control.Caller{Admin: true, Rules: control.PeoplesRules, Program: "api", Agent: r.UserAgent(), Address: from.String(), Lang: lang(r)}, who, nil
 	}
 	p, err := s.Accounts.Authenticate(r.Context(), secret, scopes...)
 	if err != nil {
@@ -109,7 +110,7 @@ func (s *Server) caller(r *http.Request, scopes []string) (c control.Caller, who
 	return control.Caller{
 		Person: p.Person.ID, Key: p.Key.ID, Only: p.Key.Bot, Ends: p.Key.Expires, Rules: rules, Bound: bound,
 		Admin:   p.Person.Role == account.RoleAdmin && slices.Contains(p.Key.Scopes, account.ScopeAdmin),
-		Program: "api", Agent: r.UserAgent(), Address: s.Address(r).String(), Lang: lang(r),
+		Program: "api", Agent: r.UserAgent(), Address: from.String(), Lang: lang(r),
 	}, p, nil
 }
 
