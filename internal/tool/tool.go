@@ -155,6 +155,9 @@ type Result struct {
 	Content json.RawMessage `json:"content,omitempty"`
 	// Structured is the same for programs, a JSON object; null if there is none.
 	Structured json.RawMessage `json:"structuredContent,omitempty"`
+	// Derived reports that Structured was parsed out of the text of Content by us: its
+	// provider said it once.
+	Derived bool `json:"derived,omitempty"`
 	// IsError says that the tool was carried out and failed; Content says why.
 	IsError bool            `json:"isError,omitempty"`
 	Meta    json.RawMessage `json:"_meta,omitempty"`

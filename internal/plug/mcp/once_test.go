@@ -17,14 +17,13 @@ import (
 func TestResultsAreSaidOnce(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	said := map[string]*tool.Result{
-		"status":   {Content: json.RawMessage(`[{"type":"text","text":"{\"volume\": 7}"}]`), Structured: json.RawMessage(`{"volume":7}`)},
+		"status":   {Content: json.RawMessage(`[{"type":"text","text":"{\"volume\": 7}"}]`), Structured: json.RawMessage(`{"volume":7}`), Derived: true},
 		"promised": tool.JSON(map[string]int{"volume": 7}),
 		"other":    {Content: json.RawMessage(`[{"type":"text","text":"louder"}]`), Structured: json.RawMessage(`{"volume":7}`)},
 		"alone":    {Structured: json.RawMessage(`{"volume":7}`)},
 	}
-	promise := json.RawMessage(`{"type":"object","properties":{"volume":{"type":"integer"}}}`)
 	r.plug(t, board.Outlet{ID: "board:1", Owner: r.Person.ID, Slug: "desk", Kind: "board"}, does(func(_ context.Context, c *tool.Call) (*tool.Result, error) { return said[c.Tool], nil }),
-		tool.Tool{Name: "status"}, tool.Tool{Name: "promised", Output: promise}, tool.Tool{Name: "other"}, tool.Tool{Name: "alone"})
+		tool.Tool{Name: "status"}, tool.Tool{Name: "promised"}, tool.Tool{Name: "other"}, tool.Tool{Name: "alone"})
 	for _, version := range append([]string{stateless}, revisions...) {
 		ask := func(string) string { return "" }
 		if version == stateless {

@@ -109,7 +109,7 @@ func (x *exchange) callTool(ctx context.Context) ([]byte, *jsonrpc.Error) {
 		case err != nil:
 			return x.failed(x.unseen(name, err))
 		case res.Need == nil:
-			return x.result(x.once(name, res)), nil
+			return x.result(x.once(res)), nil
 		case x.stateless():
 			return x.need(name, res.Need), nil
 		}
@@ -163,17 +163,12 @@ func progressParams(token json.RawMessage, p tool.Progress) []byte {
 const structuredSince = "2025-06-18"
 
 // once is a result that does not say the same twice. Many programs show their model the
-// text and the structured contents both, which costs it twice. Where a tool declares an
-// outputSchema, programs of a revision that knows of it are owed both; in all other cases
-// structured contents that the text repeats are left out: every program reads text.
-func (x *exchange) once(name string, r *tool.Result) *tool.Result {
-	if x.plain || x.merge || !r.Repeats() {
+// text and the structured contents both, which costs it twice. Structured contents that the
+// text repeats are left out in revisions that do not know of them, and in all revisions if
+// they were only parsed out of the text: every program reads text.
+func (x *exchange) once(r *tool.Result) *tool.Result {
+	if x.plain || x.merge || !r.Repeats() || x.version >= structuredSince && !r.Derived {
 		return r
-	}
-	if x.version >= structuredSince {
-		if v, e := x.view(); e != nil || v.Tool(name) == nil || len(v.Tool(name).Output) > 0 {
-			return r
-		}
 	}
 	brief := *r
 	brief.Structured = nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"image"
 	"image/png"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -332,14 +333,27 @@ func TestSignsOfLifeWhileTheBotThinks(t *testing.T) {
 		return emit(talk.Text("好"))
 	})
 	res := d.send(t, ctx, d.keyFor(t, bot.Number), turn(agent, wearer, session, "?", ""))
-	var once sync.Once
-	h, err := parse(res.Body, func(e event) { // the first event is the waiting text
-		once.Do(func() { close(release) })
-	})
+	h, err := parse(io.TeeReader(res.Body, &untilSeen{then: release}), nil)
 	must(t, err)
 	if h.comments < 2 || h.text != wait+"\n好" {
 		t.Errorf("%d comments, %q", h.comments, h.text)
 	}
+}
+
+// untilSeen closes a channel when the waiting text and two comments were written to it.
+type untilSeen struct {
+	bytes.Buffer
+	then chan struct{}
+	done bool
+}
+
+func (u *untilSeen) Write(p []byte) (int, error) {
+	n, err := u.Buffer.Write(p)
+	if !u.done && bytes.Contains(u.Bytes(), []byte("event: message")) && bytes.Count(u.Bytes(), []byte(": heartbeat")) >= 2 {
+		u.done = true
+		close(u.then)
+	}
+	return n, err
 }
 
 func TestQuietStart(t *testing.T) {

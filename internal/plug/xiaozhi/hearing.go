@@ -1,6 +1,7 @@
 package xiaozhi
 
 import (
+	"strings"
 	"time"
 
 	"patchbay/internal/plug/xiaozhi/wire"
@@ -55,7 +56,7 @@ func (c *Conversation) message(m *wire.Message) {
 // questions. Boards send the sound of a wake word before.
 func (c *Conversation) detected(text string) {
 	now := time.Now()
-	known := c.board.house.wakeWord(text)
+	known := strings.TrimSpace(text) == "" || c.board.house.wakeWord(text) // no words are no question
 	c.mu.Lock()
 	c.heardAt, c.namedAt = now, now
 	if c.waking {

@@ -115,7 +115,7 @@ func anyResult(v json.RawMessage) *tool.Result {
 	}
 	res := tool.Text(string(v))
 	if v[0] == '{' {
-		res.Structured = v
+		res.Structured, res.Derived = v, true
 	}
 	return res
 }

@@ -74,6 +74,7 @@ func readResult(raw []byte) (*tool.Result, error) {
 	}
 	if len(texts) == 1 {
 		r.Structured = object([]byte(texts[0]))
+		r.Derived = len(r.Structured) > 0
 	}
 	return r, nil
 }
