@@ -45,6 +45,7 @@ func (s *Server) disconnect(w http.ResponseWriter, r *http.Request, c control.Ca
 		fail(w, http.StatusForbidden, "a key with scope admin is needed")
 	default:
 		s.Disconnect(bot)
+		s.Note(r.Context(), c, control.ActBotDisconnected, "#"+strconv.FormatInt(bot, 10))
 		reply(w, control.DisconnectedBot{ID: bot, Disconnected: true})
 	}
 }

@@ -34,6 +34,7 @@ type house struct {
 
 	local, admin, operator, bobs string // keys
 	bot, bobsBot                 store.Bot
+	operations                   []api.Operation
 	asked                        chan struct{} // if not nil, hears of a request
 	listen                       func(ctx context.Context, device int64, w io.Writer) error
 }
@@ -56,7 +57,9 @@ func newHouse(t *testing.T) *house {
 	h.bobs = h.Key(t, account.NewKey{Person: h.bob.ID, Scopes: []string{account.ScopeOperator}})
 	s, err := api.New(api.Options{
 		Control: control.New(control.Options{
-			Board: h.Board, Accounts: h.Accounts, Listen: func(ctx context.Context, device int64, w io.Writer) error {
+			Board: h.Board, Accounts: h.Accounts, Upstreams: keepUpstreams(h), Disconnect: func(int64) {},
+			Nodes: func(context.Context, control.NodeAct) (json.RawMessage, error) { return json.RawMessage(`{}`), nil },
+			Listen: func(ctx context.Context, device int64, w io.Writer) error {
 				return h.listen(ctx, device, w)
 			},
 		}),
@@ -74,7 +77,7 @@ func newHouse(t *testing.T) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.local = s.Key()
+	h.local, h.operations = s.Key(), s.Operations()
 	srv := httptest.NewServer(s)
 	t.Cleanup(srv.Close)
 	h.url = srv.URL

@@ -2,9 +2,13 @@ package api_test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"patchbay/internal/account"
 	"patchbay/internal/control"
@@ -69,5 +73,157 @@ func TestCallsNameWhoActed(t *testing.T) {
 	}
 	if list, err := h.Store.Calls.Find(t.Context(), store.CallFilter{Person: eve.ID}, 9); err != nil || len(list) != 0 {
 		t.Errorf("rows of the administrator's own: %+v %v", list, err)
+	}
+}
+
+// keepUpstreams keeps upstreams as they are.
+func keepUpstreams(h *house) control.UpstreamActs {
+	return control.UpstreamActs{
+		Save: func(ctx context.Context, _ store.Person, u store.Upstream, _ map[string]json.RawMessage) (control.SavedUpstream, error) {
+			if u.Number != 0 {
+				return control.SavedUpstream{Upstream: u}, nil
+			}
+			u.Settings, u.TokenHash, u.Created = json.RawMessage(`{}`), "hash of "+u.Slug, time.Now()
+			u, err := h.Store.Upstreams.Add(ctx, u)
+			return control.SavedUpstream{Upstream: u}, err
+		},
+		Rotate: func(context.Context, store.Upstream) (string, error) { return "token", nil },
+		Shown:  func(store.Upstream) (map[string]json.RawMessage, error) { return nil, nil },
+	}
+}
+
+// leavesNoRow are operations that are no GET and write nothing into the journal or the
+// audit trail, and why that is right.
+var leavesNoRow = map[string]string{
+	"POST /api/v1/bots/{bot}/test":             "a question, which has a record of its own",
+	"POST /api/v1/bots/{bot}/chat/stop":        "ends an answer; changes nothing that lasts",
+	"POST /api/v1/ask":                         "a question, which has a record of its own",
+	"POST /api/v1/upstreams/check":             "looks, and keeps nothing",
+	"POST /api/v1/upstreams/{upstream}/check":  "looks, and keeps nothing",
+	"POST /api/v1/nodes/{node}/invoke":         "the call leaves its row in the audit trail",
+	"POST /api/v1/restore":                     "leaves a row, and needs a backup",
+	"DELETE /api/v1/restore":                   "leaves a row, and needs a backup",
+	"DELETE /api/v1/bots/{bot}/wearers/{user}": "leaves a row, and needs glasses that are bound",
+	"DELETE /api/v1/signins/{signin}":          "leaves a row, as DELETE /api/v1/signins does, and needs a browser",
+}
+
+// Every operation that changes something leaves a row that names who, by which key and from
+// where. The list of operations says which there are: a new one is either tried here, or
+// has a reason above.
+func TestEveryChangeLeavesARow(t *testing.T) {
+	h := newHouse(t)
+	plugged(t, h, &provider{})
+	code := h.shows("aa:aa:aa:aa:aa:09", "client-9")
+	id := func(path string) string { // the id of the only one, or of the last that was made
+		var of map[string]any
+		if got := h.send(&of, h.admin, http.MethodPost, path, map[string]string{
+			"bots": `{"name":"walked","kind":"plugin"}`, "keys": `{"name":"walked","scopes":["mcp"]}`, "people": `{"name":"walked"}`,
+			"upstreams": `{"name":"walked","kind":"mcp","unchecked":true,"settings":{}}`, "bots/1/keys": `{"name":"walked","only":true}`,
+		}[path]); got != http.StatusOK {
+			t.Fatalf("POST %s: %d", path, got)
+		}
+		return strings.TrimSuffix(fmt.Sprint(of["id"]), ".0")
+	}
+	rows := func() int {
+		h.Board.Settle(t.Context())
+		acts, err := h.Store.Acts.Newest(t.Context(), "", 500)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range acts {
+			if a.Door != "api" || a.Address != "127.0.0.1" || a.Key == "" || a.Name == "" {
+				t.Fatalf("the journal has %+v", a)
+			}
+		}
+		calls, err := h.Store.Calls.Newest(t.Context(), "", time.Now().Add(time.Minute), 500)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(acts) + len(calls)
+	}
+	glasses := id("bots/1/keys")
+	tried := map[string]bool{}
+	try := func(key, pattern, id, body string) {
+		t.Helper()
+		method, path, _ := strings.Cut(pattern, " /api/v1/")
+		open, rest, found := strings.Cut(path, "{")
+		if found {
+			_, rest, _ = strings.Cut(rest, "}")
+			path = open + id + strings.Replace(rest, "{key}", glasses, 1)
+		}
+		before := rows()
+		if got := h.send(nil, key, method, path, body); got != http.StatusOK {
+			t.Errorf("%s as %s: %d", pattern, path, got)
+		}
+		if rows() == before {
+			t.Errorf("%s leaves no row", pattern)
+		}
+		tried[pattern] = true
+	}
+	if err := h.Accounts.SetPassword(t.Context(), h.Person.ID, "a good password"); err != nil {
+		t.Fatal(err)
+	}
+	bot, key, person, upstream := id("bots"), id("keys"), id("people"), id("upstreams")
+	for _, c := range []struct{ pattern, id, body string }{
+		{"POST /api/v1/bots", "", `{"name":"other","kind":"plugin"}`},
+		{"PATCH /api/v1/bots/{bot}", bot, `{"description":"new"}`},
+		{"POST /api/v1/bots/{bot}/rotate", bot, ""},
+		{"POST /api/v1/bots/{bot}/invite", bot, ""},
+		{"POST /api/v1/bots/{bot}/keys", "1", `{"name":"glasses"}`},
+		{"POST /api/v1/bots/{bot}/disconnect", bot, ""},
+		{"DELETE /api/v1/bots/{bot}/keys/{key}", "1", ""},
+		{"DELETE /api/v1/bots/{bot}", bot, ""},
+		{"POST /api/v1/devices/approve", "", `{"code":"` + code + `"}`},
+		{"POST /api/v1/devices/{device}/tools/{tool}/call", "kettle", `{}`},
+		{"PATCH /api/v1/devices/{device}", "kettle", `{"name":"pot"}`},
+		{"DELETE /api/v1/devices/{device}", "pot", ""},
+		{"POST /api/v1/tools/{name}/rule", "home_*", `{"rule":"deny"}`},
+		{"POST /api/v1/tools/{name}/call", "nothing", `{}`},
+		{"POST /api/v1/upstreams", "", `{"name":"more","kind":"mcp","unchecked":true,"settings":{}}`},
+		{"PATCH /api/v1/upstreams/{upstream}", upstream, `{"settings":{}}`},
+		{"POST /api/v1/upstreams/{upstream}/rotate", upstream, ""},
+		{"DELETE /api/v1/upstreams/{upstream}", upstream, ""},
+		{"POST /api/v1/keys", "", `{"name":"k","scopes":["mcp"]}`},
+		{"PATCH /api/v1/keys/{key}", key, `{"rules":{"deny":["home_*"]}}`},
+		{"DELETE /api/v1/keys/{key}", key, ""},
+		{"POST /api/v1/people", "", `{"name":"carol"}`},
+		{"PATCH /api/v1/people/{person}", person, `{"role":"admin"}`},
+		{"POST /api/v1/people/{person}/password", person, ""},
+		{"DELETE /api/v1/people/{person}", person + "?name=walked", ""},
+		{"PATCH /api/v1/me", "", `{"zone":"Asia/Shanghai"}`},
+		{"DELETE /api/v1/signins", "", ""},
+		{"DELETE /api/v1/records", "?said=true", ""},
+		{"POST /api/v1/me/password", "", `{"old":"a good password","new":"another password"}`},
+		{"PATCH /api/v1/nodes/{node}", "n", `{"name":"desk"}`},
+		{"DELETE /api/v1/nodes/{node}", "n", ""},
+		{"POST /api/v1/pairs/{request}/approve", "r", ""},
+		{"POST /api/v1/pairs/{request}/reject", "r", ""},
+	} {
+		if strings.HasPrefix(c.id, "?") {
+			before := rows()
+			if got := h.send(nil, h.admin, http.MethodDelete, "records"+c.id, ""); got != http.StatusOK || rows() == before {
+				t.Errorf("%s: %d", c.pattern, got)
+			}
+			tried[c.pattern] = true
+			continue
+		}
+		if strings.Contains(c.pattern, "{tool}") {
+			before := rows()
+			h.lines(h.admin, "record", c.body)
+			if rows() == before {
+				t.Errorf("%s leaves no row", c.pattern)
+			}
+			tried[c.pattern] = true
+			continue
+		}
+		try(h.admin, c.pattern, c.id, c.body)
+	}
+	for _, o := range h.operations {
+		pattern := o.Method + " " + o.Path
+		switch _, exempt := leavesNoRow[pattern]; {
+		case o.Method == http.MethodGet, exempt, tried[pattern]:
+		default:
+			t.Errorf("%s changes something: try it here, or say why it leaves no row", pattern)
+		}
 	}
 }

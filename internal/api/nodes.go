@@ -72,7 +72,7 @@ func (s *Server) onNodes(act string, read func([]byte, *control.NodeAct) error) 
 				return
 			}
 		}
-		out, err := s.Nodes(r.Context(), a)
+		out, err := s.OnNodes(r.Context(), c, a)
 		var e *control.NodeError
 		switch {
 		case err == nil:

@@ -88,10 +88,17 @@ func (s *Server) signIn(v *page.Visit) {
 		}
 		s.signIns.WithLabelValues("good").Inc()
 		s.Logger.InfoContext(v.Context(), "signed in", "person", p.Name, "address", s.Address(v.Request))
+		s.noteSignIn(v, p)
 		v.Admit(token)
 		v.Know(p)
 		v.To(f.Next)
 	}
+}
+
+// noteSignIn writes down who has signed in, and from where.
+func (s *Server) noteSignIn(v *page.Visit, p store.Person) {
+	by := control.Caller{Person: p.ID, Program: "console", Address: s.Address(v.Request).String()}
+	s.Control.Note(v.Context(), by, control.ActSignedIn, "")
 }
 
 // enter signs somebody in who needs no password for it.
@@ -101,6 +108,7 @@ func (s *Server) enter(v *page.Visit, p store.Person, next string) {
 		v.Fail(err)
 		return
 	}
+	s.noteSignIn(v, p)
 	v.Admit(token)
 	v.Know(p)
 	v.To(next)

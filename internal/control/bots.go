@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -221,6 +222,7 @@ func (s *Service) AddBot(ctx context.Context, c Caller, in NewBot) (AddedBot, er
 		return AddedBot{}, typed(Invalid, err)
 	}
 	s.Logger.InfoContext(ctx, "a bot was added", "bot", b.Number, "kind", b.Kind, "person", c.Person, "program", c.Program)
+	s.Note(ctx, c, ActBotAdded, aboutBot(b, settingNames(in.Settings)...))
 	return AddedBot{s.status(b, c.Lang), token}, nil
 }
 
@@ -249,6 +251,7 @@ func (s *Service) ChangeBot(ctx context.Context, c Caller, in BotChange) (BotVie
 	if err != nil {
 		return BotView{}, typed(Invalid, err)
 	}
+	s.Note(ctx, c, ActBotChanged, aboutBot(b, settingNames(in.Settings)...))
 	v, err := s.Bot(ctx, c, BotRef{fmt.Sprint(b.Number)})
 	v.Dropped, v.Notice = changed.Dropped, droppedNotice(c.Lang, changed.Dropped)
 	return v, err
@@ -293,6 +296,7 @@ func (s *Service) RemoveBot(ctx context.Context, c Caller, in BotRef) (RemovedBo
 	}
 	s.cutOff(b.Number)
 	s.Logger.InfoContext(ctx, "a bot was removed", "bot", b.Number, "person", c.Person, "program", c.Program)
+	s.Note(ctx, c, ActBotRemoved, aboutBot(b))
 	return RemovedBot{b.Number, true}, nil
 }
 
@@ -325,8 +329,25 @@ func (s *Service) RotateBot(ctx context.Context, c Caller, in BotRef) (RotatedBo
 	}
 	s.cutOff(b.Number)
 	s.Logger.InfoContext(ctx, "a bot has another token", "bot", b.Number, "person", c.Person, "program", c.Program)
+	s.Note(ctx, c, ActBotToken, aboutBot(b))
 	return RotatedBot{b.Number, token}, nil
 }
+
+// aboutBot names a bot in the journal, and which settings are meant; not what they are,
+// which can be secret.
+func aboutBot(b store.Bot, settings ...string) string {
+	return aboutSettings(fmt.Sprintf("#%d %s", b.Number, b.Name), settings)
+}
+
+func aboutSettings(of string, settings []string) string {
+	if len(settings) == 0 {
+		return of
+	}
+	return of + ": " + strings.Join(settings, ", ")
+}
+
+// settingNames are the names of settings, in order.
+func settingNames[V any](set map[string]V) []string { return slices.Sorted(maps.Keys(set)) }
 
 // DisconnectedBot is a bot that nothing is connected for now.
 type DisconnectedBot struct {

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -243,6 +244,7 @@ func (s *Service) ApproveDevice(ctx context.Context, c Caller, a Approval) (Devi
 		return Device{}, deviceTold(err)
 	}
 	s.Logger.InfoContext(ctx, "a device was approved", "device", d.Number, "person", c.Person, "key", c.Key)
+	s.Note(ctx, c, ActDeviceApproved, aboutDevice(d))
 	return s.deviceRow(ctx, c, d)
 }
 
@@ -300,7 +302,13 @@ func (s *Service) ChangeDevice(ctx context.Context, c Caller, ref string, change
 	if d, err = s.Board.Store.Devices.ByNumber(ctx, d.Number); err != nil {
 		return Device{}, deviceTold(err)
 	}
+	s.Note(ctx, c, ActDeviceChanged, aboutDevice(d))
 	return s.deviceRow(ctx, c, d)
+}
+
+// aboutDevice names a device in the journal.
+func aboutDevice(d store.Device) string {
+	return fmt.Sprintf("#%d %s (%s)", d.Number, d.Name, d.Hardware)
 }
 
 // deviceSteps are what has to be done for a change.
@@ -387,5 +395,6 @@ func (s *Service) RemoveDevice(ctx context.Context, c Caller, ref string) (numbe
 		return 0, deviceTold(err)
 	}
 	s.Logger.InfoContext(ctx, "a device was removed", "device", d.Number, "person", c.Person, "key", c.Key)
+	s.Note(ctx, c, ActDeviceRemoved, aboutDevice(d))
 	return d.Number, nil
 }

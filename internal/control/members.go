@@ -13,8 +13,8 @@ import (
 	"patchbay/internal/talk"
 )
 
-// What is in the journal, as [store.Act] has it: what those do who run the installation,
-// and what anybody does by which others get in, or by which records go.
+// What is in the journal, as [store.Act] has it: what anybody changes about accounts, keys,
+// bots, devices, nodes, tools and records. Calls of tools are in the audit trail.
 const (
 	ActPersonAdded     = "person.added"
 	ActPersonRole      = "person.role"
@@ -27,11 +27,34 @@ const (
 	ActKeyRules        = "key.rules"
 	ActKeyRevoked      = "key.revoked"
 	ActRecordsDeleted  = "records.deleted"
+
+	ActSignedIn        = "person.signed_in"
+	ActProfile         = "person.profile"
+	ActSignInsEnded    = "person.signed_out"
+	ActBotAdded        = "bot.added"
+	ActBotChanged      = "bot.changed"
+	ActBotRemoved      = "bot.removed"
+	ActBotToken        = "bot.token"
+	ActBotInvited      = "bot.invited"
+	ActBotUnbound      = "bot.unbound"
+	ActBotDisconnected = "bot.disconnected"
+	ActUpstreamAdded   = "upstream.added"
+	ActUpstreamChanged = "upstream.changed"
+	ActUpstreamToken   = "upstream.token"
+	ActUpstreamRemoved = "upstream.removed"
+	ActToolRule        = "tool.rule"
+	ActDeviceApproved  = "device.approved"
+	ActDeviceChanged   = "device.changed"
+	ActDeviceRemoved   = "device.removed"
+	ActNodeRenamed     = "node.renamed"
+	ActNodeRemoved     = "node.removed"
+	ActPairApproved    = "pair.approved"
+	ActPairRejected    = "pair.rejected"
 )
 
 // Note keeps in the journal of the installation that the caller did something.
 func (s *Service) Note(ctx context.Context, c Caller, act, about string) {
-	a := store.Act{ID: uuid.Must(uuid.NewV7()).String(), At: time.Now(), Person: c.Person, Act: act, About: about}
+	a := store.Act{ID: uuid.Must(uuid.NewV7()).String(), At: time.Now(), Person: c.Person, Act: act, About: about, Key: c.Key, Address: c.Address, Door: c.Program}
 	p, err := s.Board.Store.People.ByID(ctx, c.Person)
 	if err == nil {
 		a.Name = p.Name

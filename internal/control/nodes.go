@@ -181,10 +181,24 @@ var (
 	sayNodeName    = talk.Say{Zh: "请输入名称。", En: "Give it a name."}
 )
 
+// nodeActs are the acts that change something, as the journal calls them. What is invoked
+// is in the audit trail.
+var nodeActs = map[string]string{NodeRename: ActNodeRenamed, NodeRemove: ActNodeRemoved, PairApprove: ActPairApproved, PairReject: ActPairRejected}
+
+// OnNodes is what [Options].Nodes does, written down in the journal if it has changed
+// something.
+func (s *Service) OnNodes(ctx context.Context, c Caller, a NodeAct) (json.RawMessage, error) {
+	out, err := s.Nodes(ctx, a)
+	if act := nodeActs[a.Act]; act != "" && err == nil {
+		s.Note(ctx, c, act, strings.TrimSpace(a.Node+a.Request+" "+a.Name))
+	}
+	return out, err
+}
+
 // node does something about nodes for a caller.
 func (s *Service) node(ctx context.Context, c Caller, a NodeAct, missing talk.Say) (json.RawMessage, error) {
 	a.Person, a.Key, a.Rules, a.Program, a.Only, a.Admin, a.Exact = c.Person, c.Key, c.Rules, c.Program, c.Only, c.Admin, true
-	out, err := s.Nodes(ctx, a)
+	out, err := s.OnNodes(ctx, c, a)
 	e, ok := errors.AsType[*NodeError](err)
 	if !ok {
 		return out, err

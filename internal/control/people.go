@@ -129,6 +129,7 @@ func (s *Service) ChangeMe(ctx context.Context, c Caller, in MeChange) (Person, 
 	if err := aboutPerson(s.Accounts.SetProfile(ctx, p)); err != nil {
 		return Person{}, err
 	}
+	s.Note(ctx, c, ActProfile, p.Name)
 	return s.Me(ctx, c, None{})
 }
 
@@ -156,6 +157,9 @@ func (s *Service) ChangePassword(ctx context.Context, c Caller, in PasswordChang
 	token, err := s.Accounts.ChangePassword(ctx, p.ID, in.Old, in.New, in.Keep)
 	if errors.Is(err, account.ErrPassword) {
 		return Changed{}, Fail(Refused, sayOldPassword)
+	}
+	if err == nil {
+		s.Note(ctx, c, ActPersonPassword, p.Name)
 	}
 	return Changed{err == nil, token}, aboutPerson(err)
 }
@@ -214,7 +218,9 @@ func (s *Service) EndSignIn(ctx context.Context, c Caller, in SignInRef) (Done, 
 	if i < 0 {
 		return Done{}, Fail(Missing, sayNoSignIn)
 	}
-	err = s.Accounts.SignOut(ctx, c.Person, list.SignIns[i].key)
+	if err = s.Accounts.SignOut(ctx, c.Person, list.SignIns[i].key); err == nil {
+		s.Note(ctx, c, ActSignInsEnded, "1")
+	}
 	return Done{err == nil}, err
 }
 
@@ -229,6 +235,8 @@ func (s *Service) EndSignIns(ctx context.Context, c Caller, in OtherSignIns) (Do
 	if err != nil {
 		return Done{}, err
 	}
-	err = s.Accounts.SignOutOthers(ctx, p.ID, in.Keep)
+	if err = s.Accounts.SignOutOthers(ctx, p.ID, in.Keep); err == nil {
+		s.Note(ctx, c, ActSignInsEnded, "*")
+	}
 	return Done{err == nil}, err
 }

@@ -401,6 +401,7 @@ func (s *Service) DecideTool(ctx context.Context, c Caller, in ToolDecision) (De
 	if err != nil {
 		return DecidedTool{}, err
 	}
+	s.Note(ctx, c, ActToolRule, p.Name+": "+in.Name+" → "+cmp.Or(in.Rule, "-"))
 	out.Unconfirmed = s.toolsChanged(ctx)
 	list, err := s.Board.Inventory(p.ID, "")
 	for _, l := range list {

@@ -204,6 +204,7 @@ func (s *Service) AddUpstream(ctx context.Context, c Caller, in NewUpstream) (Ad
 		return AddedUpstream{}, err
 	}
 	out.ID, out.Token = saved.Number, saved.Token
+	s.Note(ctx, c, ActUpstreamAdded, aboutUpstream(saved.Upstream, settingNames(in.Settings)...))
 	s.toolsChanged(ctx)
 	return out, nil
 }
@@ -256,6 +257,7 @@ func (s *Service) ChangeUpstream(ctx context.Context, c Caller, in UpstreamChang
 	if err != nil {
 		return UpstreamDetail{}, err
 	}
+	s.Note(ctx, c, ActUpstreamChanged, aboutUpstream(u, settingNames(in.Settings)...))
 	s.toolsChanged(ctx)
 	d, err := s.ShowUpstream(ctx, c, UpstreamRef{in.Upstream})
 	d.Dropped, d.Notice = saved.Dropped, droppedNotice(c.Lang, saved.Dropped)
@@ -293,6 +295,7 @@ func (s *Service) RotateUpstream(ctx context.Context, c Caller, in UpstreamRef) 
 	if err != nil {
 		return RotatedUpstream{}, err
 	}
+	s.Note(ctx, c, ActUpstreamToken, aboutUpstream(u))
 	s.toolsChanged(ctx)
 	return RotatedUpstream{u.Number, u.Slug, token}, nil
 }
@@ -310,8 +313,15 @@ func (s *Service) RemoveUpstream(ctx context.Context, c Caller, in UpstreamRef) 
 	if err != nil {
 		return RemovedUpstream{}, err
 	}
+	s.Note(ctx, c, ActUpstreamRemoved, aboutUpstream(u))
 	s.toolsChanged(ctx)
 	return RemovedUpstream{u.Number, u.Slug, true}, nil
+}
+
+// aboutUpstream names an upstream in the journal, and which settings are meant; not what
+// they are, which can be secret.
+func aboutUpstream(u store.Upstream, settings ...string) string {
+	return aboutSettings(u.Slug+" ("+u.Kind+")", settings)
 }
 
 // RemovedUpstream is an upstream that was removed.

@@ -43,7 +43,11 @@ func (s *Service) InviteWearer(ctx context.Context, c Caller, in BotRef) (accoun
 	if err := wide(c); err != nil { // whoever is bound asks by another key
 		return account.Invitation{}, err
 	}
-	return s.Accounts.Invite(ctx, b.Number)
+	i, err := s.Accounts.Invite(ctx, b.Number)
+	if err == nil {
+		s.Note(ctx, c, ActBotInvited, aboutBot(b))
+	}
+	return i, err
 }
 
 // InvitationRef names an invitation of a bot.
@@ -121,5 +125,6 @@ func (s *Service) Unbind(ctx context.Context, c Caller, in WearerRef) (UnboundWe
 	if out.Unbound == 0 {
 		return out, Fail(Missing, sayNoWearer, in.User)
 	}
+	s.Note(ctx, c, ActBotUnbound, aboutBot(b, in.User))
 	return out, nil
 }

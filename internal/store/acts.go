@@ -13,15 +13,21 @@ type Act struct {
 	Name   string    `json:"name,omitempty"`   // what they were called then
 	Act    string    `json:"act"`
 	About  string    `json:"about,omitempty"` // whom or what
+
+	Key     string `json:"key,omitempty"`     // that was shown; empty: a browser, or the command line
+	Address string `json:"address,omitempty"` // from which they came
+	Door    string `json:"door,omitempty"`    // the way in: api, console or cli
 }
 
 // Acts is the journal of the installation.
 type Acts struct{ db *DB }
 
+const actColumns = `id, at, person, name, act, about, key, address, door`
+
 // Add keeps an act.
 func (t Acts) Add(ctx context.Context, a Act) error {
-	_, err := t.db.exec(ctx, `INSERT INTO acts (id, at, person, name, act, about) VALUES ($1, $2, $3, $4, $5, $6)`,
-		a.ID, millis(a.At), a.Person, a.Name, a.Act, a.About)
+	_, err := t.db.exec(ctx, `INSERT INTO acts (`+actColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		a.ID, millis(a.At), a.Person, a.Name, a.Act, a.About, a.Key, a.Address, a.Door)
 	return err
 }
 
@@ -29,8 +35,8 @@ func (t Acts) Add(ctx context.Context, a Act) error {
 func (t Acts) Newest(ctx context.Context, before string, limit int) ([]Act, error) {
 	return all(ctx, t.db, func(s scanner) (a Act, err error) {
 		var at int64
-		err = s.Scan(&a.ID, &at, &a.Person, &a.Name, &a.Act, &a.About)
+		err = s.Scan(&a.ID, &at, &a.Person, &a.Name, &a.Act, &a.About, &a.Key, &a.Address, &a.Door)
 		a.At = fromMillis(at)
 		return a, err
-	}, `SELECT id, at, person, name, act, about FROM acts WHERE $1 = '' OR id < $1 ORDER BY id DESC LIMIT $2`, before, limit)
+	}, `SELECT `+actColumns+` FROM acts WHERE $1 = '' OR id < $1 ORDER BY id DESC LIMIT $2`, before, limit)
 }

@@ -168,6 +168,12 @@ var actWords = map[string]talk.Say{
 	control.ActPersonAdded: sayActAdded, control.ActPersonRole: sayActRole, control.ActPersonPassword: sayActPassword, control.ActPersonRemoved: sayActRemoved,
 	control.ActBackupTaken: sayActBackup, control.ActBackupStaged: sayActStaged, control.ActBackupCancelled: sayActCancelled,
 	control.ActKeyMade: sayActKeyMade, control.ActKeyRules: sayActKeyRules, control.ActKeyRevoked: sayActKeyRevoked, control.ActRecordsDeleted: sayActDeleted,
+	control.ActSignedIn: sayActSignedIn, control.ActProfile: sayActProfile, control.ActSignInsEnded: sayActSignedOut,
+	control.ActBotAdded: sayActBotAdded, control.ActBotChanged: sayActBotChanged, control.ActBotRemoved: sayActBotRemoved, control.ActBotToken: sayActBotToken,
+	control.ActBotInvited: sayActBotInvited, control.ActBotUnbound: sayActBotUnbound, control.ActBotDisconnected: sayActBotCut,
+	control.ActUpstreamAdded: sayActUpAdded, control.ActUpstreamChanged: sayActUpChanged, control.ActUpstreamToken: sayActUpToken, control.ActUpstreamRemoved: sayActUpRemoved,
+	control.ActToolRule: sayActToolRule, control.ActDeviceApproved: sayActDevApproved, control.ActDeviceChanged: sayActDevChanged, control.ActDeviceRemoved: sayActDevRemoved,
+	control.ActNodeRenamed: sayActNodeRenamed, control.ActNodeRemoved: sayActNodeRemoved, control.ActPairApproved: sayActPairApproved, control.ActPairRejected: sayActPairRejected,
 }
 
 // did says what an act was; one that nobody has words for is told by its name.

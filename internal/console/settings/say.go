@@ -122,7 +122,7 @@ var (
 	sayMetrics    = talk.Say{Zh: "供 Prometheus 读取的数字：/metrics", En: "Numbers for Prometheus: /metrics"}
 	sayOpenAPI    = talk.Say{Zh: "API 的 OpenAPI 描述", En: "The API, as OpenAPI"}
 
-	sayActsTold      = talk.Say{Zh: "管理这台服务器的人做过什么；以及谁创建、更改或吊销了密钥，删除了记录。保留时间与工具调用的记录一样（audit.keep）。", En: "What those did who run the installation; and who made, changed or revoked keys, or deleted records. It is kept as long as the trail of calls (audit.keep)."}
+	sayActsTold      = talk.Say{Zh: "谁更改了账号、密钥、机器人、设备、工具或记录，用哪个密钥，从哪个地址。保留时间与工具调用的记录一样（audit.keep）。", En: "Who changed accounts, keys, bots, devices, tools or records, by which key and from which address. It is kept as long as the trail of calls (audit.keep)."}
 	sayNoActs        = talk.Say{Zh: "还没有记录", En: "Nothing yet"}
 	sayNoActsTold    = talk.Say{Zh: "添加成员、更改角色、创建密钥、备份这样的事会记在这里。", En: "Adding people, changing roles, making keys and making backups is written down here."}
 	sayTerminal      = talk.Say{Zh: "命令行", En: "command line"}
@@ -137,4 +137,28 @@ var (
 	sayActKeyRules   = talk.Say{Zh: "更改密钥的规则", En: "changed the rules of a key"}
 	sayActKeyRevoked = talk.Say{Zh: "吊销密钥", En: "revoked a key"}
 	sayActDeleted    = talk.Say{Zh: "删除记录", En: "deleted records"}
+
+	sayActSignedIn     = talk.Say{Zh: "登录", En: "signed in"}
+	sayActProfile      = talk.Say{Zh: "更改个人资料", En: "changed their profile"}
+	sayActSignedOut    = talk.Say{Zh: "退出浏览器上的登录", En: "signed out browsers"}
+	sayActBotAdded     = talk.Say{Zh: "添加机器人", En: "added a bot"}
+	sayActBotChanged   = talk.Say{Zh: "更改机器人", En: "changed a bot"}
+	sayActBotRemoved   = talk.Say{Zh: "移除机器人", En: "removed a bot"}
+	sayActBotToken     = talk.Say{Zh: "更换机器人的令牌", En: "gave a bot another token"}
+	sayActBotInvited   = talk.Say{Zh: "邀请眼镜绑定机器人", En: "invited glasses to a bot"}
+	sayActBotUnbound   = talk.Say{Zh: "解绑眼镜", En: "unbound glasses from a bot"}
+	sayActBotCut       = talk.Say{Zh: "断开机器人的连接", En: "ended the connections of a bot"}
+	sayActUpAdded      = talk.Say{Zh: "添加工具服务器", En: "added a tool server"}
+	sayActUpChanged    = talk.Say{Zh: "更改工具服务器", En: "changed a tool server"}
+	sayActUpToken      = talk.Say{Zh: "更换工具服务器的令牌", En: "gave a tool server another token"}
+	sayActUpRemoved    = talk.Say{Zh: "移除工具服务器", En: "removed a tool server"}
+	sayActToolRule     = talk.Say{Zh: "设置工具规则", En: "decided about a tool"}
+	sayActDevApproved  = talk.Say{Zh: "批准设备", En: "approved a device"}
+	sayActDevChanged   = talk.Say{Zh: "更改设备", En: "changed a device"}
+	sayActDevRemoved   = talk.Say{Zh: "移除设备", En: "removed a device"}
+	sayActNodeRenamed  = talk.Say{Zh: "重命名节点", En: "renamed a node"}
+	sayActNodeRemoved  = talk.Say{Zh: "移除节点", En: "removed a node"}
+	sayActPairApproved = talk.Say{Zh: "批准配对请求", En: "approved a pairing request"}
+	sayActPairRejected = talk.Say{Zh: "拒绝配对请求", En: "rejected a pairing request"}
+	sayActByKey        = talk.Say{Zh: "密钥 %s", En: "key %s"}
 )

@@ -6,6 +6,14 @@
 ALTER TABLE calls ADD COLUMN actor TEXT NOT NULL DEFAULT '';
 ALTER TABLE calls ADD COLUMN address TEXT NOT NULL DEFAULT '';
 
+-- By which key, from which address and by what way somebody changed the installation.
+ALTER TABLE acts ADD COLUMN key TEXT NOT NULL DEFAULT '';
+ALTER TABLE acts ADD COLUMN address TEXT NOT NULL DEFAULT '';
+ALTER TABLE acts ADD COLUMN door TEXT NOT NULL DEFAULT '';
+
 -- +goose Down
+ALTER TABLE acts DROP COLUMN door;
+ALTER TABLE acts DROP COLUMN address;
+ALTER TABLE acts DROP COLUMN key;
 ALTER TABLE calls DROP COLUMN address;
 ALTER TABLE calls DROP COLUMN actor;
