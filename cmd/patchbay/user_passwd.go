@@ -98,21 +98,22 @@ func (sh *shell) askTwice(ctx context.Context, fd int, first talk.Say) (string, 
 	return typed[0], nil
 }
 
-// askSecret asks for a secret once, without showing it.
+// askSecret asks for a secret once, without showing it: people type as soon as they see
+// the prompt, so that typing is hidden before. When ctx ends, what is typed is shown again.
 func (sh *shell) askSecret(ctx context.Context, fd int, prompt talk.Say) (string, error) {
+	shown, err := term.MakeRaw(fd)
+	if err != nil {
+		return "", err
+	}
 	fmt.Fprint(sh.stderr, prompt.In(sh.lang))
 	secret, err := readSecret(ctx, fd)
+	err = errors.Join(err, term.Restore(fd, shown))
 	fmt.Fprintln(sh.stderr)
 	return secret, err
 }
 
-// readSecret reads a line that is not shown. When ctx ends, what is typed is
-// shown again.
+// readSecret reads a line that is not shown.
 func readSecret(ctx context.Context, fd int) (string, error) {
-	shown, err := term.GetState(fd)
-	if err != nil {
-		return "", err
-	}
 	done := make(chan read, 1)
 	go func() { // left to the end of the process if ctx ends first
 		b, err := term.ReadPassword(fd)
@@ -122,6 +123,6 @@ func readSecret(ctx context.Context, fd int) (string, error) {
 	case r := <-done:
 		return r.line, r.err
 	case <-ctx.Done():
-		return "", errors.Join(ctx.Err(), term.Restore(fd, shown))
+		return "", ctx.Err()
 	}
 }
