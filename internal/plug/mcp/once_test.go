@@ -25,7 +25,7 @@ func TestResultsAreSaidOnce(t *testing.T) {
 	r.plug(t, board.Outlet{ID: "board:1", Owner: r.Person.ID, Slug: "desk", Kind: "board"}, does(func(_ context.Context, c *tool.Call) (*tool.Result, error) { return said[c.Tool], nil }),
 		tool.Tool{Name: "status"}, tool.Tool{Name: "promised"}, tool.Tool{Name: "other"}, tool.Tool{Name: "alone"})
 	for _, version := range append([]string{stateless}, revisions...) {
-		ask := func(string) string { return "" }
+		var ask func(string) string
 		if version == stateless {
 			ask = func(name string) string {
 				_, text := r.post(t, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+name+`","arguments":{},`+
