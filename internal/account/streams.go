@@ -216,10 +216,7 @@ func (s *Streams) Open() (n int) {
 func (s *Streams) Run(ctx context.Context, failed func(error)) error {
 	tick := time.NewTicker(accessEvery)
 	defer tick.Stop()
-	version, err := s.accounts.db.AccessVersion(ctx)
-	if err != nil && ctx.Err() == nil {
-		failed(err)
-	}
+	version := int64(-1) // so that the first look is at what changed before it, too
 	for {
 		select {
 		case <-ctx.Done():
