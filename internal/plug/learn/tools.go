@@ -61,8 +61,8 @@ const (
 	schemaYes   = `{"type":"boolean"}`
 	// schemaDrafts has no limits that would refuse all points of a call for one of them:
 	// [Service.Create] tells of each what is wrong with it.
-	schemaDrafts = `{"type":"object","properties":{"question":{"type":"string","description":"问题/提示 (always needed; at most 64 KiB)"},` +
-		`"answer":{"type":"string","description":"答案/详细说明 (always needed; at most 64 KiB)"},` +
+	schemaDrafts = `{"type":"object","properties":{"question":{"type":"string","description":"Question or prompt (always needed; at most 64 KiB)"},` +
+		`"answer":{"type":"string","description":"Answer or explanation (always needed; at most 64 KiB)"},` +
 		`"deck":{"type":"string","description":"Name of a deck; \"default\" is the one that everybody has"},` +
 		`"tags":{"type":"array","items":{"type":"string"},"description":"At most 20 tags, without #"}}}`
 	// schemaIDs likewise: an id of no point is told as such.
