@@ -67,9 +67,9 @@ func (s *Server) serveConn(ctx context.Context, conn *websocket.Conn, c caller, 
 	}
 	defer s.sessions.remove(session)
 	defer s.listeners.add(session.listener, session.end)()
-	over := context.AfterFunc(ctx, func() { s.endIfRevoked(ctx, session) })
-	defer over()
-	ctx, cancel := context.WithCancelCause(ctx)
+	outer := ctx
+	defer context.AfterFunc(outer, func() { s.endIfRevoked(outer, session) })()
+	ctx, cancel := context.WithCancelCause(outer)
 	defer cancel(nil)
 	stop := context.AfterFunc(session.ctx, func() { cancel(errClosed) })
 	defer stop()

@@ -110,12 +110,17 @@ func (s *session) end() {
 // become notes how the node is, as long as it is connected: afterwards the link knows
 // better.
 func (s *session) become(state State, told talk.Say, command string) {
+	s.whileConnected(func() { s.n.become(state, told, command) })
+}
+
+// whileConnected calls f with the node's mu held, unless the connection is over.
+func (s *session) whileConnected(f func()) {
 	s.n.mu.Lock()
 	defer s.n.mu.Unlock()
 	select {
 	case <-s.conn.Done():
 	default:
-		s.n.become(state, told, command)
+		f()
 	}
 }
 
@@ -232,9 +237,7 @@ func (s *session) publish(anyway bool) {
 
 // took notes how many tools the gateway has taken.
 func (s *session) took(o *offer, taken int) {
-	s.n.mu.Lock()
-	s.n.status.Taken = taken
-	s.n.mu.Unlock()
+	s.whileConnected(func() { s.n.status.Taken = taken })
 	if !s.approved {
 		return
 	}
