@@ -144,10 +144,11 @@ func cite(text string, sources []Source) {
 const closeEnough = 0.5
 
 // relevant are the sources that say enough of what was asked.
-func relevant(question string, sources []Source) []Source {
-	looked := terms(question)
+func relevant(asked string, sources []Source) []Source {
+	looked := terms(asked)
 	return slices.DeleteFunc(slices.Clone(sources), func(v Source) bool {
-		return share(looked, Words(v.Question, v.Answer[:min(len(v.Answer), rankedBytes)], v.Tags...)) < closeEnough
+		question, answer := v.Question[:min(len(v.Question), rankedBytes)], v.Answer[:min(len(v.Answer), rankedBytes)]
+		return share(looked, Words(question, answer, v.Tags...)) < closeEnough
 	})
 }
 

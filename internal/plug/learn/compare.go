@@ -2,13 +2,12 @@ package learn
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
-
-	"golang.org/x/text/unicode/norm"
 
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
@@ -83,11 +82,16 @@ func hear(text string) *heard {
 	return h
 }
 
-// compare judges a recall by its words.
-func compare(in Recall, strictness string) *Judgement {
+// compare judges a recall by its words. The error is that of the context: nobody waits
+// any more.
+func compare(ctx context.Context, in Recall, strictness string) (*Judgement, error) {
 	t := grades(strictness)
+	in.Question, in.Answer, in.Recall = affordable(in.Question), affordable(in.Answer), affordable(in.Recall)
 	question, recall := hear(in.Question), hear(in.Recall)
 	brief := len(folded(in.Answer)) <= shortAnswer
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	share := said(in.Answer, question, recall, brief)
 	score := int(math.Round(100 * math.Pow(share, 0.75)))
 	verdict := sayShare.In(in.Lang, int(math.Round(100*share)))
@@ -99,8 +103,17 @@ func compare(in Recall, strictness string) *Judgement {
 	}
 	grade := min(t.grade(score), store.Good)
 	j := &Judgement{Score: score, Grade: GradeName(grade), Right: []string{}, Missing: []string{}, Wrong: []string{}, Verdict: verdict, By: ByComparison}
-	for _, c := range clauses(in.Answer) {
-		if len(j.Right) < maxQuoted && grade > store.Again && said(c, question, recall, brief) >= saidWell && recall.has(numbers(c, false)) {
+	parts := clauses(in.Answer)
+	shares := make([]float64, len(parts))
+	for i, c := range parts {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if !recall.has(numbers(c, false)) {
+			continue
+		}
+		shares[i] = said(c, question, recall, brief)
+		if len(j.Right) < maxQuoted && grade > store.Again && shares[i] >= saidWell {
 			j.Right = append(j.Right, short(c, maxQuote))
 		}
 	}
@@ -110,14 +123,9 @@ func compare(in Recall, strictness string) *Judgement {
 	case store.Hard:
 		j.Advice = sayAdviceHard.In(in.Lang)
 	}
-	j.Missing = leastSaid(in, func(clause string) float64 {
-		if !recall.has(numbers(clause, false)) {
-			return 0
-		}
-		return said(clause, question, recall, brief)
-	})
+	j.Missing = leastSaid(parts, shares)
 	j.Analysis = j.analysis(in.Lang)
-	return j
+	return j, nil
 }
 
 // said is the share of a text that was said, from 0 to 1. Spelled compares the
@@ -308,29 +316,20 @@ func split(text string, end func(r, next rune) bool) []string {
 }
 
 // leastSaid quotes the parts of an answer of which least was said, in their order.
-// Without a way to tell, nothing was said.
-func leastSaid(in Recall, share func(clause string) float64) []string {
-	type part struct {
-		at    int
-		share float64
-		text  string
-	}
-	var parts []part
-	for i, c := range clauses(in.Answer) {
-		p := part{at: i, text: c}
-		if share != nil {
-			p.share = share(c)
-		}
-		if p.share < saidBadly {
-			parts = append(parts, p)
+// Shares says how much of each was.
+func leastSaid(parts []string, shares []float64) []string {
+	var least []int
+	for i, share := range shares {
+		if share < saidBadly {
+			least = append(least, i)
 		}
 	}
-	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(a.share, b.share) })
-	parts = parts[:min(len(parts), maxQuoted)]
-	slices.SortFunc(parts, func(a, b part) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(least, func(a, b int) int { return cmp.Compare(shares[a], shares[b]) })
+	least = least[:min(len(least), maxQuoted)]
+	slices.Sort(least)
 	out := []string{}
-	for _, p := range parts {
-		out = append(out, p.text)
+	for _, i := range least {
+		out = append(out, parts[i])
 	}
 	return out
 }
@@ -346,7 +345,7 @@ func (h *heard) has(numbers []string) bool {
 // anything else.
 func numbers(text string, all bool) []string {
 	var out []string
-	runes := []rune(norm.NFKD.String(text))
+	runes := []rune(apart(text))
 	for i := 0; i < len(runes); {
 		switch r := runes[i]; {
 		case r >= '0' && r <= '9':

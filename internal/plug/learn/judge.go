@@ -1,9 +1,11 @@
 package learn
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
+	"time"
 	"unicode"
 
 	"patchbay/internal/store"
@@ -16,6 +18,8 @@ type Recall struct {
 	Answer   string
 	Recall   string
 	Lang     talk.Lang // of what is said about it
+	// Patience is how long a model is waited for; zero means judgeTime.
+	Patience time.Duration
 }
 
 // Who judged a recall or answered a question.
@@ -114,7 +118,7 @@ var (
 // Judge says how well a recall says what an answer says. The person's model
 // judges, by meaning; if there is none, or it fails, words are compared and Why
 // says so. Who said nothing, or that they do not know, is not judged at all. The
-// error is an *[Invalid], or that of the database.
+// error is an *[Invalid], or that of the database or the context.
 func (s *Service) Judge(ctx context.Context, person string, in Recall) (*Judgement, error) {
 	if len(in.Question) > MaxText || len(in.Answer) > MaxText || len(in.Recall) > MaxText {
 		return nil, invalid(sayLongTexts, MaxText>>10)
@@ -123,7 +127,8 @@ func (s *Service) Judge(ctx context.Context, person string, in Recall) (*Judgeme
 		return nil, invalid(sayNoAnswer)
 	}
 	if say, ok := unsaid(in); ok {
-		j := &Judgement{Grade: GradeName(store.Again), Right: []string{}, Missing: leastSaid(in, nil), Wrong: []string{}, Advice: sayAdviceAgain.In(in.Lang), Verdict: say.In(in.Lang), By: ByComparison}
+		parts := clauses(affordable(in.Answer))
+		j := &Judgement{Grade: GradeName(store.Again), Right: []string{}, Missing: leastSaid(parts, make([]float64, len(parts))), Wrong: []string{}, Advice: sayAdviceAgain.In(in.Lang), Verdict: say.In(in.Lang), By: ByComparison}
 		j.Analysis = j.analysis(in.Lang)
 		return j, nil
 	}
@@ -131,7 +136,7 @@ func (s *Service) Judge(ctx context.Context, person string, in Recall) (*Judgeme
 	if err != nil {
 		return nil, err
 	}
-	reply, err := s.askModel(ctx, l, judgeTime, judgePrompt(in, l.Profile.Strictness), nil)
+	reply, err := s.askModel(ctx, l, cmp.Or(in.Patience, judgeTime), judgePrompt(in, l.Profile.Strictness), nil)
 	if err == nil {
 		if j := readJudgement(reply, l.Profile.Strictness, in.Lang); j != nil {
 			return j, nil
@@ -139,7 +144,10 @@ func (s *Service) Judge(ctx context.Context, person string, in Recall) (*Judgeme
 		err = errUnusable
 	}
 	s.logModel(ctx, "judging a recall", err)
-	j := compare(in, l.Profile.Strictness)
+	j, gone := compare(ctx, in, l.Profile.Strictness)
+	if gone != nil {
+		return nil, gone
+	}
 	j.Why = whyNot(err, in.Lang)
 	j.Analysis += "\n" + sayCompare.In(in.Lang, j.Why)
 	return j, nil

@@ -207,6 +207,17 @@ func TestSilentModel(t *testing.T) {
 	})
 }
 
+// Who waits for a model no longer has words compared.
+func TestImpatience(t *testing.T) {
+	s := served(t, storetest.SQLite(t), Profile{}, Options{Model: func(ctx context.Context, _ string, _ Prompt) (string, error) {
+		<-ctx.Done()
+		return "", errors.New("stopped")
+	}})
+	if j := judged(t, s, Recall{Question: "q", Answer: "the answer", Recall: "the answer", Lang: talk.English, Patience: time.Millisecond}); j.By != ByComparison || j.Grade != "good" || j.Why != sayTooSlow.In(talk.English) {
+		t.Errorf("got %+v", j)
+	}
+}
+
 // Who says nothing, or that they do not know, is not judged.
 func TestUnsaid(t *testing.T) {
 	m := &replies{text: `{"score":100}`}
@@ -268,23 +279,42 @@ func TestCompare(t *testing.T) {
 		{"six parts", "", "alpha one. bravo two. charlie. delta. echo. foxtrot.", "alpha", "", "again", []string{"bravo two", "charlie", "delta", "echo", "foxtrot"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			j := compare(Recall{Question: test.question, Answer: test.answer, Recall: test.recall, Lang: talk.English}, test.strictness)
-			if j.Grade != test.grade || !slices.Equal(j.Missing, test.missing) && len(j.Missing)+len(test.missing) > 0 || len(j.Wrong) != 0 {
-				t.Errorf("got %+v", j)
+			j, err := compare(t.Context(), Recall{Question: test.question, Answer: test.answer, Recall: test.recall, Lang: talk.English}, test.strictness)
+			if err != nil || j.Grade != test.grade || !slices.Equal(j.Missing, test.missing) && len(j.Missing)+len(test.missing) > 0 || len(j.Wrong) != 0 {
+				t.Errorf("got %+v, %v", j, err)
 			}
 		})
 	}
 }
 
-// The longest answers and recalls are compared in no time.
-func TestCompareLong(t *testing.T) {
-	for _, unit := range []string{"a. ", "甲。", "一", "12 ", "word, ", "{", "不\n"} {
-		long := strings.Repeat(unit, MaxText/len(unit))
-		began := time.Now()
-		compare(Recall{Question: long, Answer: long, Recall: long}, "")
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("%q takes %v", unit, took)
+// lastLook is a context that ends when it is looked at for the last of a few times.
+type lastLook struct {
+	context.Context
+	looks int
+}
+
+func (c *lastLook) Err() error {
+	if c.looks--; c.looks <= 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A comparison that nobody waits for ends, wherever it is.
+func TestCompareEndsWithItsCaller(t *testing.T) {
+	long := strings.Repeat("word. ", 1000)
+	for _, looks := range []int{1, 2, 500} {
+		if j, err := compare(&lastLook{t.Context(), looks}, Recall{Question: "q", Answer: long, Recall: long}, ""); !errors.Is(err, context.Canceled) {
+			t.Errorf("after %d looks: %+v, %v", looks, j, err)
 		}
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	s := served(t, storetest.SQLite(t), Profile{}, Options{Model: func(context.Context, string, Prompt) (string, error) {
+		leave()
+		return "", errUnusable
+	}})
+	if j, err := s.Judge(ctx, "ada", Recall{Question: "q", Answer: long, Recall: long}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%+v, %v", j, err)
 	}
 }
 
@@ -344,8 +374,8 @@ func FuzzCompare(f *testing.F) {
 	f.Fuzz(func(t *testing.T, question, answer, recall string) {
 		in := Recall{Question: question, Answer: answer, Recall: recall, Lang: talk.Chinese}
 		for _, strictness := range []string{"", "strict"} {
-			j := compare(in, strictness)
-			if j.Score < 0 || j.Score > 100 || len(j.Wrong) > 0 || len(j.Missing) > maxQuoted || len(j.Right) > maxQuoted || j.Grade == "easy" {
+			j, err := compare(t.Context(), in, strictness)
+			if err != nil || j.Score < 0 || j.Score > 100 || len(j.Wrong) > 0 || len(j.Missing) > maxQuoted || len(j.Right) > maxQuoted || j.Grade == "easy" {
 				t.Errorf("got %+v", j)
 			}
 		}

@@ -31,6 +31,10 @@ const (
 	// by their first rankedBytes.
 	maxRanked   = 40
 	rankedBytes = 1000
+	// maxApart bounds a text whose characters are taken apart, in bytes, as one character
+	// may become mostGrowth times as long. Nothing that is written in letters reaches it.
+	maxApart   = 2 * MaxText
+	mostGrowth = 11
 )
 
 // Words are what a text is found by, as ASCII letters and digits: the words of
@@ -106,7 +110,7 @@ func cut(text string, each func(run []rune, dense bool)) {
 		}
 		run = run[:0]
 	}
-	for _, r := range norm.NFKD.String(text) {
+	for _, r := range apart(text) {
 		if unicode.Is(unicode.Mn, r) && !dense(r) {
 			continue // an accent
 		}
@@ -122,6 +126,27 @@ func cut(text string, each func(run []rune, dense bool)) {
 	}
 	end()
 }
+
+// affordable is the beginning of a text, of no more characters than maxApart bytes hold
+// once they are taken apart.
+func affordable(text string) string {
+	if len(text) <= maxApart/mostGrowth {
+		return text
+	}
+	for i, left := 0, maxApart; i < len(text); {
+		p := norm.NFKD.PropertiesString(text[i:])
+		size := max(p.Size(), 1)
+		if left -= max(size, len(p.Decomposition())); left < 0 {
+			return text[:i]
+		}
+		i += size
+	}
+	return text
+}
+
+// apart is an affordable text with its characters taken apart: ligatures into letters,
+// letters into those without their accents.
+func apart(text string) string { return norm.NFKD.String(affordable(text)) }
 
 // plain is a word as it is if it is ASCII, else encoded.
 func plain(run []rune) string {
@@ -282,8 +307,8 @@ func rank(points []store.Point, query string, score map[int64]float64) {
 	looked := terms(query)
 	for i := range points {
 		p := &points[i]
-		answer := p.Answer[:min(len(p.Answer), rankedBytes)]
-		score[p.Number] += 10 * share(looked, Words(p.Question, answer, p.Tags...))
+		begins, answer := p.Question[:min(len(p.Question), rankedBytes)], p.Answer[:min(len(p.Answer), rankedBytes)]
+		score[p.Number] += 10 * share(looked, Words(begins, answer, p.Tags...))
 		switch question := strings.ToLower(p.Question); {
 		case question == want:
 			score[p.Number] += 40

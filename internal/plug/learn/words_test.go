@@ -1,6 +1,9 @@
 package learn
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // Chinese and English are found, in the middle of a sentence too, and only one's
 // own.
@@ -41,4 +44,17 @@ func TestSearch(t *testing.T) {
 			t.Errorf("in the deck: %+v", found)
 		}
 	})
+}
+
+// A character may become many; a text does not.
+func TestCharactersThatGrow(t *testing.T) {
+	for _, unit := range []string{"\ufdfa", "\ufdfa ", "㍿", "\u0344", "각", "é", "a", "\xff"} {
+		long := strings.Repeat(unit, MaxText/len(unit))
+		if got := len(apart(long)); got > 3*MaxText {
+			t.Errorf("%q grows to %d bytes", unit, got)
+		}
+		if whole := affordable(long) == long; whole != (unit != "\ufdfa" && unit != "\ufdfa " && unit != "㍿") {
+			t.Errorf("%q: whole is %v", unit, whole)
+		}
+	}
 }

@@ -40,9 +40,7 @@ func (t *turned) recall(ctx context.Context) error {
 	if len(said) > maxRecall {
 		said = strings.ToValidUTF8(said[:maxRecall], "")
 	}
-	limit, cancel := context.WithTimeout(ctx, judging)
-	defer cancel()
-	j, err := t.Service.Judge(limit, t.person, learn.Recall{Question: e.Question, Answer: e.Answer, Recall: said, Lang: t.lang})
+	j, err := t.Service.Judge(ctx, t.person, learn.Recall{Question: e.Question, Answer: e.Answer, Recall: said, Lang: t.lang, Patience: judging})
 	g := store.Ungraded
 	if err == nil {
 		g, err = learn.ParseGrade(j.Grade)
