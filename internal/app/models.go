@@ -14,9 +14,10 @@ import (
 )
 
 const (
-	// lookAfter is how long what was found of a model is believed: whoever opens a page
+	// lookAfter is how long what was found of a model is believed. Open pages look every two
+	// seconds, and at the second time see what the first has set going: whoever has one open
 	// learns within ten seconds that a model has gone.
-	lookAfter = 7 * time.Second
+	lookAfter = 5 * time.Second
 	// lookRarely is the longest pause between two looks at a model that stays in trouble,
 	// so that nobody's server is knocked at for ever by a page that was left open.
 	lookRarely = time.Minute

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bufio"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -54,6 +55,45 @@ func TestModelsAreLookedAt(t *testing.T) {
 	}
 	if n := len(model.Requests()); n != 0 {
 		t.Errorf("it was asked %d times", n)
+	}
+}
+
+// A model that was ready and has gone is red on a page that is open, soon, and then
+// everywhere, although nobody has asked it anything.
+func TestGoneModelTurnsRed(t *testing.T) {
+	d := newDeal(t)
+	model, err := openaitest.Start()
+	d.must(err)
+	defer model.Close()
+	model.Models = []string{"m"}
+	b := d.bot(map[string]string{"base_url": model.URL, "model": "m"})
+	d.waits("the model is ready", func() bool { return d.state(b).State == control.BotReady })
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url+"/home/live", nil)
+	d.must(err)
+	page, err := d.Do(req)
+	d.must(err)
+	defer page.Body.Close()
+	lines := bufio.NewReader(page.Body)
+	for line := ""; !strings.Contains(line, "Ready"); {
+		line, err = lines.ReadString('\n')
+		d.must(err)
+	}
+	model.Close()
+	gone := time.Now()
+	for line := ""; !strings.Contains(line, "cannot be reached"); {
+		if line, err = lines.ReadString('\n'); err != nil {
+			t.Fatal("the page never tells:", err)
+		}
+	}
+	t.Logf("the page tells after %v", time.Since(gone))
+	if took := time.Since(gone); took > time.Minute { // ten seconds, on a machine that has time
+		t.Errorf("the page tells after %v", took)
+	}
+	if s := d.state(b); s.State != control.BotTrouble || s.Online || s.TroubleSince.Before(gone.Truncate(time.Second)) {
+		t.Errorf("it is %+v", s)
+	}
+	if text := d.open("/bots"); !strings.Contains(text, "In trouble") {
+		t.Errorf("the list says\n%s", text)
 	}
 }
 

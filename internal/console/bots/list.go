@@ -17,7 +17,7 @@ const (
 	listed = 50
 	// lookEvery is how often it is looked how bots are, beside when one comes or goes:
 	// what goes wrong with one that is there is not told by itself.
-	lookEvery = 3 * time.Second
+	lookEvery = 2 * time.Second
 )
 
 // row is a bot in the list.

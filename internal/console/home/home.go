@@ -34,8 +34,8 @@ const (
 	// botsShown is how many bots the first page shows.
 	botsShown = 6
 	// lookEvery is how often the first page looks at what nobody tells of: turns, calls,
-	// reviews.
-	lookEvery = 5 * time.Second
+	// reviews, models that have gone.
+	lookEvery = 2 * time.Second
 	// signEvery is how often the guide looks for a sign of life.
 	signEvery = time.Second
 )
