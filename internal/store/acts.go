@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"strings"
 	"time"
 )
 
@@ -24,19 +26,33 @@ type Acts struct{ db *DB }
 
 const actColumns = `id, at, person, name, act, about, key, address, door`
 
+var actNames = strings.Split(actColumns, ", ")
+
+// values are what is kept of an act, column by column.
+func (a *Act) values() []any {
+	return texts([]any{a.ID, millis(a.At), a.Person, a.Name, a.Act, a.About, a.Key, a.Address, a.Door})
+}
+
 // Add keeps an act.
 func (t Acts) Add(ctx context.Context, a Act) error {
-	_, err := t.db.exec(ctx, `INSERT INTO acts (`+actColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		a.ID, millis(a.At), a.Person, a.Name, a.Act, a.About, a.Key, a.Address, a.Door)
-	return err
+	values := a.values()
+	return t.db.tx(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO acts (`+actColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`, values...)
+		if err != nil {
+			return err
+		}
+		return t.db.chain(ctx, tx, nil, []link{rowLink(linkAct, actNames, values)})
+	})
+}
+
+func readAct(s scanner) (a Act, err error) {
+	var at int64
+	err = s.Scan(&a.ID, &at, &a.Person, &a.Name, &a.Act, &a.About, &a.Key, &a.Address, &a.Door)
+	a.At = fromMillis(at)
+	return a, err
 }
 
 // Newest lists acts, the newest first, those before an id if it is not empty.
 func (t Acts) Newest(ctx context.Context, before string, limit int) ([]Act, error) {
-	return all(ctx, t.db, func(s scanner) (a Act, err error) {
-		var at int64
-		err = s.Scan(&a.ID, &at, &a.Person, &a.Name, &a.Act, &a.About, &a.Key, &a.Address, &a.Door)
-		a.At = fromMillis(at)
-		return a, err
-	}, `SELECT `+actColumns+` FROM acts WHERE $1 = '' OR id < $1 ORDER BY id DESC LIMIT $2`, before, limit)
+	return all(ctx, t.db, readAct, `SELECT `+actColumns+` FROM acts WHERE $1 = '' OR id < $1 ORDER BY id DESC LIMIT $2`, before, limit)
 }

@@ -2,8 +2,10 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -39,19 +41,36 @@ type Calls struct{ db *DB }
 
 const (
 	callColumns = `id, at, person, key, bot, turn, door, program, device, provider, tool, instance, took_us, bytes, outcome, code, cause, args, actor, address`
-	// callsAtOnce is how many rows one statement inserts; more gain nothing. 32 × 20
+	// keptColumns are those of a row that is written: what the digest of the arguments is
+	// made with is for nobody to read.
+	keptColumns = callColumns + `, args_salt`
+	// callsAtOnce is how many rows one statement inserts; more gain nothing. 32 × 21
 	// parameters are well below what either database takes.
 	callsAtOnce = 32
 )
 
-// Add writes calls. They are on the disk when it returns, but for those of people who
-// were removed meanwhile, which are left out.
+var callNames = strings.Split(callColumns, ", ")
+
+// values are what is kept of a call, column by column.
+func (c *Call) values(salt string) []any {
+	return texts([]any{
+		c.ID, millis(c.At), c.Person, c.Key, c.Bot, c.Turn, c.Door, c.Program, c.Device, c.Provider, c.Tool, c.Instance,
+		c.Took.Microseconds(), c.Bytes, c.Outcome, c.Code, c.Cause, nullString(c.Args), c.Actor, c.Address, nullString(salt),
+	})
+}
+
+// Add writes calls, and chains those that were not there yet. They are on the disk when it
+// returns, but for those of people who were removed meanwhile, which are left out.
 func (t Calls) Add(ctx context.Context, calls []Call) error {
-	single, err := t.db.preparedInsert(ctx, "calls", callColumns, 1)
+	single, err := t.db.preparedInsert(ctx, "calls", keptColumns, 1, "id")
 	if err != nil {
 		return err
 	}
-	several, err := t.db.preparedInsert(ctx, "calls", callColumns, callsAtOnce)
+	several, err := t.db.preparedInsert(ctx, "calls", keptColumns, callsAtOnce, "id")
+	if err != nil {
+		return err
+	}
+	chain, err := t.db.preparedInsert(ctx, "audit_links", linkColumns, linksAtOnce, "")
 	if err != nil {
 		return err
 	}
@@ -61,10 +80,14 @@ func (t Calls) Add(ctx context.Context, calls []Call) error {
 			return err
 		}
 		whole := len(calls) - len(calls)%callsAtOnce
-		if err := insertCalls(ctx, tx, several, callsAtOnce, calls[:whole]); err != nil {
+		links, err := insertCalls(ctx, tx, several, callsAtOnce, calls[:whole], nil)
+		if err != nil {
 			return err
 		}
-		return insertCalls(ctx, tx, single, 1, calls[whole:])
+		if links, err = insertCalls(ctx, tx, single, 1, calls[whole:], links); err != nil {
+			return err
+		}
+		return t.db.chain(ctx, tx, chain, links)
 	})
 }
 
@@ -89,25 +112,61 @@ func (t Calls) ofTheLiving(ctx context.Context, tx *sql.Tx, calls []Call) ([]Cal
 	return slices.DeleteFunc(slices.Clone(calls), gone), nil
 }
 
-// insertCalls inserts calls with a statement that takes some at a time.
-func insertCalls(ctx context.Context, tx *sql.Tx, insert *sql.Stmt, rows int, calls []Call) error {
+// insertCalls inserts calls with a statement that takes some at a time, and appends the
+// links of those that were not there yet.
+func insertCalls(ctx context.Context, tx *sql.Tx, insert *sql.Stmt, rows int, calls []Call, links []link) ([]link, error) {
 	if len(calls) == 0 {
-		return nil
+		return links, nil
 	}
 	insert = tx.StmtContext(ctx, insert)
 	var args []any
 	for some := range slices.Chunk(calls, rows) {
 		args = args[:0]
 		for i := range some {
-			c := &some[i]
-			args = append(args, c.ID, millis(c.At), c.Person, c.Key, c.Bot, c.Turn, c.Door, c.Program, c.Device, c.Provider, c.Tool, c.Instance,
-				c.Took.Microseconds(), c.Bytes, c.Outcome, c.Code, c.Cause, nullString(c.Args), c.Actor, c.Address)
+			salt := ""
+			if some[i].Args != "" {
+				salt = rand.Text()
+			}
+			args = append(args, some[i].values(salt)...)
 		}
-		if _, err := insert.ExecContext(ctx, texts(args)...); err != nil {
-			return err
+		kept, err := insertedIDs(insert.QueryContext(ctx, args...))
+		if err != nil {
+			return links, err
+		}
+		for values := range slices.Chunk(args, len(args)/len(some)) {
+			id := values[0].(string)
+			if kept[id] {
+				links = append(links, callLink(values))
+			}
+			delete(kept, id) // it may be twice in the batch
 		}
 	}
-	return nil
+	return links, nil
+}
+
+// insertedIDs are those of the rows that a statement has inserted.
+func insertedIDs(rows *sql.Rows, err error) (map[string]bool, error) {
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	ids := make(map[string]bool, callsAtOnce)
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		ids[id] = true
+	}
+	return ids, rows.Err()
+}
+
+// callLink is the link of a call that is kept with some values.
+func callLink(values []any) link {
+	l := rowLink(linkCall, callNames, values)
+	l.person = ownerMark(values[2].(string))
+	l.note = digestArgs(values[17].(sql.NullString).String, values[20].(sql.NullString).String)
+	return l
 }
 
 func readCall(s scanner) (c Call, err error) {

@@ -180,7 +180,6 @@ func (t People) Remove(ctx context.Context, id, needed string) error {
 			// Records and what wearers tried are kept by name of the person alone.
 			for _, query := range []string{
 				`DELETE FROM traces WHERE owner = $1`,
-				`DELETE FROM calls WHERE person = $1`,
 				`DELETE FROM bind_pending WHERE publisher = $1`,
 				`DELETE FROM bind_tries WHERE publisher = $1`,
 			} {
@@ -188,10 +187,17 @@ func (t People) Remove(ctx context.Context, id, needed string) error {
 					return err
 				}
 			}
+			calls, err := affected(tx.ExecContext(ctx, `DELETE FROM calls WHERE person = $1`, id))
+			if err != nil {
+				return err
+			}
+			if err := t.db.chainNote(ctx, tx, linkPerson, id, linkNote{Calls: calls}); err != nil {
+				return err
+			}
 			if err := changed(tx.ExecContext(ctx, `DELETE FROM people WHERE id = $1`, id)); err != nil {
 				return err
 			}
-			_, err := tx.ExecContext(ctx, `UPDATE counters SET value = value + 1 WHERE name IN ('tools', 'devices', 'peers')`)
+			_, err = tx.ExecContext(ctx, `UPDATE counters SET value = value + 1 WHERE name IN ('tools', 'devices', 'peers')`)
 			return err
 		})
 	})

@@ -28,8 +28,6 @@ func (db *DB) Purge(ctx context.Context, l Limits) (int64, error) {
 	}{
 		{`DELETE FROM traces WHERE at < $1`, l.Traces},
 		{`DELETE FROM exchanges WHERE at < $1`, l.Exchanges},
-		{`DELETE FROM calls WHERE at < $1`, l.Calls},
-		{`DELETE FROM acts WHERE at < $1`, l.Calls},
 		{`DELETE FROM pages WHERE at < $1`, l.Exchanges},
 		{`DELETE FROM media WHERE expires_at < $1`, l.Now},
 		{`DELETE FROM bind_tokens WHERE expires_at < $1`, l.Now.Add(-tokenAfterlife)},
@@ -44,5 +42,8 @@ func (db *DB) Purge(ctx context.Context, l Limits) (int64, error) {
 		total += n
 		errs = append(errs, err)
 	}
+	n, err := db.purgeAudit(ctx, l.Calls)
+	total += n
+	errs = append(errs, err)
 	return total, errors.Join(errs...)
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"strconv"
 	"strings"
 	"time"
@@ -200,7 +201,12 @@ func (t Conversations) Forget(ctx context.Context, owner string, bot int64) (int
 // ForgetArgs takes the arguments out of a person's calls, of those that one bot made if
 // it is not 0, and returns how many had some. That they were made stays.
 func (t Calls) ForgetArgs(ctx context.Context, person string, bot int64) (int64, error) {
-	return t.db.piecemeal(ctx, `UPDATE calls SET args = NULL WHERE id IN (SELECT id FROM calls WHERE person = $1 AND ($2 = 0 OR bot = $2) AND args IS NOT NULL LIMIT $3)`, person, bot)
+	err := t.db.tx(ctx, func(tx *sql.Tx) error { return t.db.chainNote(ctx, tx, linkArgs, person, linkNote{Bot: bot}) })
+	if err != nil {
+		return 0, err
+	}
+	return t.db.piecemeal(ctx, `UPDATE calls SET args = NULL, args_salt = NULL WHERE id IN (
+		SELECT id FROM calls WHERE person = $1 AND ($2 = 0 OR bot = $2) AND args IS NOT NULL LIMIT $3)`, person, bot)
 }
 
 // piecemeal runs a statement that changes some rows at a time until there are no more.

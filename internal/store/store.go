@@ -81,6 +81,7 @@ type DB struct {
 	Peers         Peers
 	SignIns       SignIns
 	Acts          Acts
+	Audit         Audit
 
 	w, r    *sql.DB // for SQLite w is one connection, for PostgreSQL both are one pool
 	dialect string
@@ -109,6 +110,10 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		db.closePools()
 		return nil, err
 	}
+	if err := db.beginChain(ctx); err != nil {
+		db.closePools()
+		return nil, fmt.Errorf("begin the chain of the audit trail: %w", err)
+	}
 	db.People = People{db}
 	db.Keys = Keys{db}
 	db.Bots = Bots{db}
@@ -127,6 +132,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	db.Peers = Peers{db}
 	db.SignIns = SignIns{db}
 	db.Acts = Acts{db}
+	db.Audit = Audit{db}
 	db.commits = newCommitter(db)
 	if db.dialect == "sqlite" {
 		db.files = newCheckpointer(db)
@@ -380,10 +386,17 @@ type insertKey struct {
 }
 
 // preparedInsert is a statement that inserts several rows at once and leaves out
-// those whose key is there already. A transaction that uses it must not have begun
-// yet: SQLite has one connection for writing.
-func (db *DB) preparedInsert(ctx context.Context, table, columns string, rows int) (*sql.Stmt, error) {
-	return prepareOnce(ctx, db.w, &db.inserts, insertKey{table, rows}, func() string { return db.insertText(table, columns, rows) })
+// those whose key is there already; if returning is a column, it is returned of those
+// that are inserted. A transaction that uses it must not have begun yet: SQLite has one
+// connection for writing.
+func (db *DB) preparedInsert(ctx context.Context, table, columns string, rows int, returning string) (*sql.Stmt, error) {
+	return prepareOnce(ctx, db.w, &db.inserts, insertKey{table, rows}, func() string {
+		text := db.insertText(table, columns, rows)
+		if returning != "" {
+			text += " RETURNING " + returning
+		}
+		return text
+	})
 }
 
 // insertText is where the databases differ. For SQLite $1 is a name, and it looks
