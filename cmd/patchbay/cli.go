@@ -126,6 +126,9 @@ type cli struct {
 		Create  backupCreateCmd  `cmd:"" help:"Write everything into one file."`
 		Restore backupRestoreCmd `cmd:"" help:"Have the next start restore such a file."`
 	} `cmd:"" group:"care" help:"Backups."`
+	Audit struct {
+		Verify auditVerifyCmd `cmd:"" help:"Check whether calls and the journal are as they were written."`
+	} `cmd:"" group:"care" help:"The audit trail."`
 	Doctor      doctorCmd     `cmd:"" group:"care" help:"Check everything and say what to do."`
 	ShowVersion versionCmd    `cmd:"" name:"version" group:"care" help:"Print the version."`
 	Help        helpCmd       `cmd:"" group:"care" help:"Explain a command."`

@@ -92,6 +92,7 @@ func (d *doctor) examine(ctx context.Context, flags dataFlags) {
 	defer b.Close() //nolint:errcheck // nothing was written
 	d.database(ctx, b)
 	d.people(ctx, b)
+	d.audit(ctx, b)
 	d.clock(ctx, b, time.Now())
 	d.bots(ctx, b)
 	d.tools(ctx, b)

@@ -27,6 +27,7 @@ func (s *Server) houseOperations() {
 	operate(s, "POST /api/v1/people/{person}/password", "Give a person another password, and sign them out everywhere", s.SetPersonPassword)
 	operate(s, "DELETE /api/v1/people/{person}", "Remove a person with everything that is theirs; the query has their name again", s.RemovePerson)
 	operate(s, "GET /api/v1/acts", "List the journal of the installation", s.Acts)
+	operate(s, "GET /api/v1/audit/verify", "Check whether the newest calls and the journal are as they were written", s.VerifyAudit)
 
 	s.document("GET /api/v1/backup", "Download a backup of everything, encrypted if the header has a passphrase", backupKind, nil, nil, s.backup).Headers = []string{passphraseHeader}
 	operate(s, "GET /api/v1/restore", "Tell which backup the next start restores", s.Restoring)
