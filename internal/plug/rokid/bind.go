@@ -39,9 +39,8 @@ func (d *Door) askForPhoto(ctx context.Context, c *call) {
 	if site == "" {
 		site = sayOurSite.In(c.lang)
 	}
-	if c.stream.text(sayBindFirst.In(c.lang, site)) == nil {
-		c.stream.command(&talk.Command{Name: talk.CommandTakePhoto}, nil) //nolint:errcheck // finish follows either way
-	}
+	c.stream.text(sayBindFirst.In(c.lang, site))                      //nolint:errcheck // finish follows either way
+	c.stream.command(&talk.Command{Name: talk.CommandTakePhoto}, nil) //nolint:errcheck // the same
 	c.stream.finish("", nil)
 }
 

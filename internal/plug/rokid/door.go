@@ -67,9 +67,10 @@ type Options struct {
 // Door is the Lingzhu door. It is safe for concurrent use.
 type Door struct {
 	Options
-	quota   *quota
-	metrics metrics
-	pusher  *pusher // nil: nothing is pushed
+	quota    *quota
+	requests requests
+	metrics  metrics
+	pusher   *pusher // nil: nothing is pushed
 }
 
 // New makes a door, and has the board push late answers through it.
@@ -105,6 +106,8 @@ type call struct {
 	wearer    store.Wearer // with an empty UserID if the platform sent none
 	name      string       // of the HTTP request; see [talk.Turn]
 	stream    *stream
+	handled   *handled
+	bots      bool // the network delivers again what a bot answers
 }
 
 // ServeHTTP answers one turn.
@@ -129,7 +132,7 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, leave := d.Streams.Watch(r.Context(), principal)
 	defer leave()
-	d.answer(ctx, c)
+	d.once(ctx, c)
 }
 
 // authenticate finds out whose key it is, or refuses it.
@@ -256,6 +259,7 @@ func (d *Door) stumble(ctx context.Context, c *call, err error) {
 		return
 	}
 	d.Logger.ErrorContext(ctx, "a turn failed", "door", DoorName, "error", err)
+	c.stream.forget() // who asks again may have more luck
 	c.stream.finish(talk.Fail(talk.Internal, "", nil).Sentence(c.lang), nil)
 }
 
@@ -270,16 +274,12 @@ func (d *Door) turn(ctx context.Context, c *call, to destination) {
 		return
 	}
 	c.stream.start(s.QuietStart == nil && d.QuietStart || s.QuietStart != nil && *s.QuietStart)
-	if to.bound && d.wearerCommand(ctx, c, *to.bot) {
-		return
-	}
 	person := c.person()
 	show := newDisplay(c, s)
-	if rest := d.nextPage(ctx, c, to.bot.Number, person); rest != "" {
-		show.page(rest)
-		d.endPage(ctx, c, to.bot.Number, person, show)
+	if !c.bots && d.ownAnswer(ctx, c, to, show) {
 		return
 	}
+	c.toBot()
 	if c.Text == "" && len(c.Images) == 0 {
 		c.say(sayNotHeard.In(c.lang))
 		return
@@ -303,6 +303,21 @@ func (d *Door) turn(ctx context.Context, c *call, to destination) {
 	err := d.Board.Answer(ctx, turn, show.event)
 	stopWaiting()
 	d.end(ctx, c, turn, show, err)
+}
+
+// ownAnswer answers what the bot is not asked, and says whether it was such a thing.
+func (d *Door) ownAnswer(ctx context.Context, c *call, to destination, show *display) bool {
+	if to.bound && d.wearerCommand(ctx, c, *to.bot) {
+		return true
+	}
+	bot, person := to.bot.Number, c.person()
+	rest := d.nextPage(ctx, c, bot, person)
+	if rest == "" {
+		return false
+	}
+	show.page(rest)
+	d.endPage(ctx, c, bot, person, show)
+	return true
 }
 
 // commands are what glasses can do.

@@ -34,6 +34,9 @@ type stream struct {
 	deadline time.Time
 	beat     *time.Timer
 	beats    int
+	said     []byte // all that was written, also if the connection broke
+	keeps    bool   // what is said
+	finished bool
 }
 
 const (
@@ -44,7 +47,7 @@ const (
 
 // newStream makes a stream for one request. Nothing is written yet.
 func newStream(w http.ResponseWriter, messageID, agentID string, beatGap time.Duration) *stream {
-	s := &stream{w: w, control: http.NewResponseController(w), beatGap: beatGap}
+	s := &stream{w: w, control: http.NewResponseController(w), beatGap: beatGap, keeps: true}
 	s.open = []byte(eventMessage + `{"role":"agent","type":"answer","answer_stream":`)
 	s.ids = append(s.ids, `,"message_id":`...)
 	s.ids = appendString(s.ids, messageID)
@@ -167,6 +170,34 @@ func (s *stream) finish(lastWords string, suggest []string) {
 	s.buf = append(s.buf, eventDone+`{"role":"agent","type":"answer"`...)
 	s.tail(true)
 	s.send() //nolint:errcheck // nothing follows
+	s.finished = true
+	s.close()
+}
+
+// whole is all of an answer that was finished, or nil.
+func (s *stream) whole() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.finished {
+		return nil
+	}
+	return s.said
+}
+
+// forget keeps nothing of what is said, from now on.
+func (s *stream) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.said, s.keeps = nil, false
+}
+
+// again answers as a request was answered before.
+func (s *stream) again(said []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begin()
+	s.buf = append(s.buf, said...)
+	s.send() //nolint:errcheck // nothing follows
 	s.close()
 }
 
@@ -221,6 +252,9 @@ func (s *stream) tail(last bool) {
 
 // send writes what was built and flushes it.
 func (s *stream) send() error {
+	if s.keeps {
+		s.said = append(s.said, s.buf...)
+	}
 	if s.err == nil {
 		now := time.Now()
 		// Moving the deadline costs more than the write; once in a while is enough.
