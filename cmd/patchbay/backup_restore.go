@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"patchbay/internal/backup"
-	"patchbay/internal/seal"
 	"patchbay/internal/talk"
 )
 
@@ -44,12 +43,6 @@ func (c *backupRestoreCmd) Run(ctx context.Context, sh *shell) error {
 	if settings.Database.URL != "" {
 		return errors.New(sayBackupPostgres.In(sh.lang))
 	}
-	var box *seal.Box
-	if settings.Secret != "" {
-		if box, err = seal.New(settings.Secret); err != nil {
-			return err
-		}
-	}
 	f, err := os.Open(c.File)
 	if err != nil {
 		return err
@@ -62,7 +55,7 @@ func (c *backupRestoreCmd) Run(ctx context.Context, sh *shell) error {
 			return err
 		}
 	}
-	m, err := backup.Stage(ctx, file, passphrase, settings.Data, box)
+	m, err := backup.Stage(ctx, file, passphrase, settings.Data, settings.Secret)
 	if err != nil {
 		return sh.aboutBackup(err)
 	}

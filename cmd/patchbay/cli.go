@@ -129,6 +129,11 @@ type cli struct {
 	Audit struct {
 		Verify auditVerifyCmd `cmd:"" help:"Check whether calls and the journal are as they were written."`
 	} `cmd:"" group:"care" help:"The audit trail."`
+	Secret struct {
+		Show   secretShowCmd   `cmd:"" help:"Show which secrets hold, and since when."`
+		Rotate secretRotateCmd `cmd:"" help:"Give the installation another secret, and seal everything anew."`
+		Forget secretForgetCmd `cmd:"" help:"Drop the secrets from before at once."`
+	} `cmd:"" group:"care" help:"The secret of the installation."`
 	Doctor      doctorCmd     `cmd:"" group:"care" help:"Check everything and say what to do."`
 	ShowVersion versionCmd    `cmd:"" name:"version" group:"care" help:"Print the version."`
 	Help        helpCmd       `cmd:"" group:"care" help:"Explain a command."`

@@ -91,6 +91,7 @@ func (d *doctor) examine(ctx context.Context, flags dataFlags) {
 	}
 	defer b.Close() //nolint:errcheck // nothing was written
 	d.database(ctx, b)
+	d.secrets(b)
 	d.people(ctx, b)
 	d.audit(ctx, b)
 	d.clock(ctx, b, time.Now())

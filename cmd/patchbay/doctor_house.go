@@ -114,6 +114,33 @@ func (d *doctor) key() {
 }
 
 var (
+	sayOldSecretHere = talk.Say{Zh: "启动时用的密钥已经更换，到 %s 失效", En: "the one that this instance starts with was replaced and holds until %s"}
+	adviceOldSecret  = talk.Say{Zh: "把设置里的 secret 换成新的（patchbay secret show --reveal%s）并重启。", En: "Put the new one into the settings as secret (patchbay secret show --reveal%s), and restart."}
+	sayHalfRotated   = talk.Say{Zh: "%s 开始更换密钥，没有完成", En: "a change of the secret was begun on %s and has not ended"}
+	adviceRotate     = talk.Say{Zh: "运行：patchbay secret rotate%s", En: "Run: patchbay secret rotate%s"}
+	sayOldHolds      = talk.Say{Zh: "旧密钥有效至 %s", En: "the old one holds until %s"}
+)
+
+// secrets looks whether a change of the secret has something left to do. With one secret
+// there is nothing to say that [doctor.key] has not said.
+func (d *doctor) secrets(b *app.Base) {
+	list := b.Secrets.State()
+	if at := b.Secrets.Waiting(); !at.IsZero() {
+		d.warn(sayCheckKey, sayHalfRotated.In(d.sh.lang, d.sh.when(at)), adviceRotate, d.again)
+		return
+	}
+	for _, x := range list[1:] {
+		if x.Own && b.Config.Secret != "" {
+			d.warn(sayCheckKey, sayOldSecretHere.In(d.sh.lang, d.sh.when(x.Until)), adviceOldSecret, d.again)
+			return
+		}
+	}
+	if len(list) > 1 {
+		d.ok(sayCheckKey, sayOldHolds, d.sh.when(list[1].Until))
+	}
+}
+
+var (
 	sayCheckCert   = talk.Say{Zh: "证书", En: "certificate"}
 	sayCertUntil   = talk.Say{Zh: "有效期至 %s", En: "is good until %s"}
 	sayCertExpired = talk.Say{Zh: "已于 %s 过期", En: "expired on %s"}

@@ -97,7 +97,11 @@ func (s *Service) RedeemCode(ctx context.Context, w store.Wearer, agentID, code 
 	var b store.Bot
 	wrong := []error{ErrInvitationUnknown, ErrInvitationUsed, ErrInvitationExpired}
 	err := s.guess(ctx, w, codeTries, wrong, func() (err error) {
-		b, err = s.redeem(ctx, w, agentID, s.box.MAC(code))
+		for _, k := range s.box.Keys() {
+			if b, err = s.redeem(ctx, w, agentID, k.MAC(code)); !errors.Is(err, ErrInvitationUnknown) {
+				break
+			}
+		}
 		return err
 	})
 	return b, err

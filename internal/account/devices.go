@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
@@ -16,6 +17,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"patchbay/internal/seal"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -70,16 +72,18 @@ func (s *Service) DeviceSeen(ctx context.Context, c store.DeviceCall) (d store.D
 			return d, "", err
 		}
 		if d.CodeHash != "" && d.CodeExpires.Sub(c.At) >= deviceCodeSpare {
-			// A code that cannot be made again is from before the installation got
-			// another secret.
-			if code = s.deviceCode(d, d.CodeExpires); s.deviceCodeHash(code) == d.CodeHash {
-				return d, code, nil
+			// A code that cannot be made again is of a secret that holds no more.
+			for _, k := range s.box.Keys() {
+				if code = deviceCode(k, d, d.CodeExpires); deviceCodeHash(k, code) == d.CodeHash {
+					return d, code, nil
+				}
 			}
 		}
 		expires := c.At.Add(DeviceCodeLife).Truncate(time.Millisecond)
 		for range 10 {
-			code = s.deviceCode(d, expires)
-			hash := s.deviceCodeHash(code)
+			k := s.box.Key()
+			code = deviceCode(k, d, expires)
+			hash := deviceCodeHash(k, code)
 			err = s.db.Devices.SetCode(ctx, d, hash, expires, c.At)
 			if err == nil {
 				d.CodeHash, d.CodeExpires = hash, expires
@@ -99,15 +103,15 @@ func (s *Service) DeviceSeen(ctx context.Context, c store.DeviceCall) (d store.D
 
 // deviceCode is six digits that follow from the device, who claims it, and when the
 // code expires. So only its hash has to be kept.
-func (s *Service) deviceCode(d store.Device, expires time.Time) string {
-	mac, err := hex.DecodeString(s.box.MAC(fmt.Sprintf("device code|%d|%s|%d", d.Number, d.Claim, expires.UnixMilli())))
+func deviceCode(k *seal.Key, d store.Device, expires time.Time) string {
+	mac, err := hex.DecodeString(k.MAC(fmt.Sprintf("device code|%d|%s|%d", d.Number, d.Claim, expires.UnixMilli())))
 	if err != nil {
 		panic(err) // MAC makes hex
 	}
 	return fmt.Sprintf("%06d", binary.BigEndian.Uint64(mac)%1_000_000)
 }
 
-func (s *Service) deviceCodeHash(code string) string { return s.box.MAC("device code hash|" + code) }
+func deviceCodeHash(k *seal.Key, code string) string { return k.MAC("device code hash|" + code) }
 
 // ApproveDevice makes a person the owner of the device that shows a code, or lets a
 // device of theirs in again that was erased. The error is one of [ErrCodeUnknown],
@@ -143,8 +147,14 @@ func (s *Service) approve(ctx context.Context, n NewDevice, now time.Time) (stor
 	if err := s.ownBot(ctx, n.Person, n.Bot); err != nil {
 		return store.Device{}, err
 	}
-	a := store.DeviceApproval{CodeHash: s.deviceCodeHash(code), Owner: n.Person, Name: n.Name, Bot: n.Bot, At: now}
-	d, err := s.db.Devices.ByCode(ctx, a.CodeHash, now)
+	a := store.DeviceApproval{Owner: n.Person, Name: n.Name, Bot: n.Bot, At: now}
+	d, err := store.Device{}, store.ErrNotFound
+	for _, k := range s.box.Keys() {
+		a.CodeHash = deviceCodeHash(k, code)
+		if d, err = s.db.Devices.ByCode(ctx, a.CodeHash, now); !errors.Is(err, store.ErrNotFound) {
+			break
+		}
+	}
 	if err != nil {
 		return store.Device{}, approval(err)
 	}
@@ -285,10 +295,20 @@ func macAddress(s string) string {
 // erased, or its credentials are revoked. Those of sockets and of MQTT do not expire
 // otherwise, because a device only gets new ones when it is turned on.
 
+// made says whether a credential is one that is made with a key of the installation: with
+// the one that seals, or with an older one that holds still.
+func (s *Service) made(credential string, with func(*seal.Key) string) bool {
+	same := 0
+	for _, k := range s.box.Keys() {
+		same |= subtle.ConstantTimeCompare([]byte(with(k)), []byte(credential))
+	}
+	return same == 1
+}
+
 // signature is a keyed hash over what a credential says, under a key for one
 // purpose of one device.
-func (s *Service) signature(purpose string, d store.Device, text string) []byte {
-	key := s.box.MAC(fmt.Sprintf("device %s|%d|%d", purpose, d.Number, d.SecretVersion))
+func signature(k *seal.Key, purpose string, d store.Device, text string) []byte {
+	key := k.MAC(fmt.Sprintf("device %s|%d|%d", purpose, d.Number, d.SecretVersion))
 	h := hmac.New(sha256.New, []byte(key))
 	h.Write([]byte(text))
 	return h.Sum(nil)
@@ -296,11 +316,11 @@ func (s *Service) signature(purpose string, d store.Device, text string) []byte 
 
 // SocketToken is the token with which an approved device connects by WebSocket.
 func (s *Service) SocketToken(d store.Device) string {
-	return s.socketToken(d, strconv.FormatInt(s.now().Unix(), 10))
+	return socketToken(s.box.Key(), d, strconv.FormatInt(s.now().Unix(), 10))
 }
 
-func (s *Service) socketToken(d store.Device, at string) string {
-	return base64.RawURLEncoding.EncodeToString(s.signature("socket", d, d.Client+"|"+d.Hardware+"|"+at)) + "." + at
+func socketToken(k *seal.Key, d store.Device, at string) string {
+	return base64.RawURLEncoding.EncodeToString(signature(k, "socket", d, d.Client+"|"+d.Hardware+"|"+at)) + "." + at
 }
 
 // CheckSocket finds the device that a token was issued to. A refusal is [ErrNoKey]
@@ -314,7 +334,7 @@ func (s *Service) CheckSocket(ctx context.Context, id DeviceID, token string) (s
 		return store.Device{}, err
 	}
 	_, at, _ := strings.Cut(token, ".")
-	if same := hmac.Equal([]byte(s.socketToken(d, at)), []byte(token)); !same || !known {
+	if same := s.made(token, func(k *seal.Key) string { return socketToken(k, d, at) }); !same || !known {
 		return store.Device{}, ErrUnknown
 	}
 	return d, nil
@@ -362,12 +382,12 @@ func (s *Service) MQTTLogin(d store.Device, address string) MQTTLogin {
 		ClientID: MQTTClientID(d),
 		Username: base64.StdEncoding.EncodeToString(text),
 	}
-	l.Password = s.mqttPassword(d, l)
+	l.Password = mqttPassword(s.box.Key(), d, l)
 	return l
 }
 
-func (s *Service) mqttPassword(d store.Device, l MQTTLogin) string {
-	return base64.StdEncoding.EncodeToString(s.signature("mqtt", d, l.ClientID+"|"+l.Username))
+func mqttPassword(k *seal.Key, d store.Device, l MQTTLogin) string {
+	return base64.StdEncoding.EncodeToString(signature(k, "mqtt", d, l.ClientID+"|"+l.Username))
 }
 
 // MQTTClientID is the client id of an [MQTTLogin] of a device.
@@ -398,7 +418,7 @@ func (s *Service) CheckMQTT(ctx context.Context, kind string, l MQTTLogin) (stor
 	if err != nil {
 		return store.Device{}, err
 	}
-	if same := hmac.Equal([]byte(s.mqttPassword(d, l)), []byte(l.Password)); !same || !known {
+	if same := s.made(l.Password, func(k *seal.Key) string { return mqttPassword(k, d, l) }); !same || !known {
 		return store.Device{}, ErrUnknown
 	}
 	return d, nil
@@ -407,11 +427,11 @@ func (s *Service) CheckMQTT(ctx context.Context, kind string, l MQTTLogin) (stor
 // VisionToken is the token with which a device sends photos in one session, for as
 // long as life.
 func (s *Service) VisionToken(d store.Device, session string, life time.Duration) string {
-	return s.visionToken(d, session, strconv.FormatInt(s.now().Add(life).Unix(), 10))
+	return visionToken(s.box.Key(), d, session, strconv.FormatInt(s.now().Add(life).Unix(), 10))
 }
 
-func (s *Service) visionToken(d store.Device, session, expires string) string {
-	sum := s.signature("vision", d, d.Client+"|"+d.Hardware+"|"+expires+"|"+session)
+func visionToken(k *seal.Key, d store.Device, session, expires string) string {
+	sum := signature(k, "vision", d, d.Client+"|"+d.Hardware+"|"+expires+"|"+session)
 	return base64.RawURLEncoding.EncodeToString(sum) + "." + expires + "." + session
 }
 
@@ -427,7 +447,7 @@ func (s *Service) CheckVision(ctx context.Context, id DeviceID, token string) (d
 	}
 	_, rest, _ := strings.Cut(token, ".")
 	expires, session, _ := strings.Cut(rest, ".")
-	if same := hmac.Equal([]byte(s.visionToken(d, session, expires)), []byte(token)); !same || !known {
+	if same := s.made(token, func(k *seal.Key) string { return visionToken(k, d, session, expires) }); !same || !known {
 		return store.Device{}, "", ErrUnknown
 	}
 	if at, err := strconv.ParseInt(expires, 10, 64); err != nil || s.now().Unix() >= at {

@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"crypto/hmac"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
@@ -76,17 +75,17 @@ func (s *Service) PeerToken(ctx context.Context, p store.Peer, role string, scop
 	case !Covers(p.Scopes, scopes):
 		return "", store.PeerToken{}, ErrScope
 	}
-	token := s.peerToken(p, role)
+	token := peerToken(s.box.Key(), p, role)
 	hash := seal.Hash(token)
 	kept, err := s.db.Peers.Token(ctx, p.ID, role)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return "", store.PeerToken{}, fmt.Errorf("look up the token of a peer: %w", err)
 	}
-	// Another hash is from before the installation got another secret.
 	if err == nil && kept.Hash == hash && Covers(kept.Scopes, scopes) {
 		return token, kept, nil
 	}
-	if kept.Hash == hash {
+	// Any other hash is of a secret that holds no more.
+	if s.made(kept.Hash, func(k *seal.Key) string { return seal.Hash(peerToken(k, p, role)) }) {
 		scopes = slices.Concat(kept.Scopes, scopes)
 	}
 	kept, err = s.db.Peers.SetToken(ctx, p, store.PeerToken{Role: role, Hash: hash, Scopes: scopes, Created: s.now()})
@@ -98,8 +97,8 @@ func (s *Service) PeerToken(ctx context.Context, p store.Peer, role string, scop
 
 // peerToken is 43 characters that follow from the peer, its owner, the role, and the
 // version of the peer's secrets.
-func (s *Service) peerToken(p store.Peer, role string) string {
-	mac, err := hex.DecodeString(s.box.MAC(fmt.Sprintf("peer token|%s|%s|%s|%d", p.ID, p.Owner, role, p.SecretVersion)))
+func peerToken(k *seal.Key, p store.Peer, role string) string {
+	mac, err := hex.DecodeString(k.MAC(fmt.Sprintf("peer token|%s|%s|%s|%d", p.ID, p.Owner, role, p.SecretVersion)))
 	if err != nil {
 		panic(err) // MAC makes hex
 	}
@@ -138,7 +137,7 @@ func (s *Service) CheckPeerToken(ctx context.Context, l PeerLogin) (Paired, erro
 	}
 	known := err == nil
 	// For a peer that is not there the token is of no use, but making it takes as long.
-	if same := hmac.Equal([]byte(s.peerToken(p, l.Role)), []byte(l.Token)); !same || !known {
+	if same := s.made(l.Token, func(k *seal.Key) string { return peerToken(k, p, l.Role) }); !same || !known {
 		return Paired{}, ErrUnknown
 	}
 	k, err := s.db.Peers.Token(ctx, p.ID, l.Role)

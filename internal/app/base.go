@@ -4,6 +4,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"os"
@@ -26,12 +27,15 @@ import (
 // Base is what both the server and the command line stand on: the database and
 // those who know how to read it.
 type Base struct {
-	Config   *config.Config
-	Store    *store.DB
-	Box      *seal.Box
-	Accounts *account.Service
-	Registry *board.Registry
-	Version  string // of the program
+	Config  *config.Config
+	Store   *store.DB
+	Box     *seal.Box
+	Secrets *Secrets
+	// Installation tells this installation from others; it gives nothing away.
+	Installation string
+	Accounts     *account.Service
+	Registry     *board.Registry
+	Version      string // of the program
 
 	// Agents are the bots for which agents of somebody's OpenClaw gateway answer.
 	Agents *agents.Bots
@@ -46,7 +50,7 @@ type Base struct {
 // OpenBase opens the data folder or the database that is configured.
 func OpenBase(ctx context.Context, c *config.Config, version string, log *slog.Logger) (*Base, error) {
 	closeFolder(c.Data, log)
-	box, err := openBox(c)
+	own, err := ownSecret(c)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +58,15 @@ func OpenBase(ctx context.Context, c *config.Config, version string, log *slog.L
 	if err != nil {
 		return nil, Explain(err)
 	}
-	b := &Base{Config: c, Version: version, Store: db, Box: box, tools: &botTools{}, Accounts: account.New(db, box, nil)}
+	secrets, err := openSecrets(ctx, c, db, own, log)
+	if err != nil {
+		return nil, errors.Join(Explain(err), db.Close())
+	}
+	box := secrets.Box
+	b := &Base{Config: c, Version: version, Store: db, Box: box, Secrets: secrets, tools: &botTools{}, Accounts: account.New(db, box, nil)}
+	if b.Installation, err = db.Secrets.Installation(ctx); err != nil {
+		return nil, errors.Join(Explain(err), db.Close())
+	}
 	b.models = newModels(b, log)
 	b.Agents = agents.New(b.agentOptions(log))
 	b.Registry = board.NewRegistry(db, box, kinds(log, b), func() any { return new(rokid.Settings) }, func() any { return new(bots.Settings) }, func() any { return new(quiz.Settings) })
@@ -71,13 +83,6 @@ func closeFolder(folder string, log *slog.Logger) {
 	if err := os.Chmod(folder, 0o700); err != nil { //nolint:gosec // a folder has to be entered
 		log.Warn("others on this machine can look into the data folder; make it yours alone: chmod 700", "folder", folder, "error", err)
 	}
-}
-
-func openBox(c *config.Config) (*seal.Box, error) {
-	if c.Secret != "" {
-		return seal.New(c.Secret)
-	}
-	return seal.Open(c.Data)
 }
 
 // Close ends what bots have connected to, and closes the database.

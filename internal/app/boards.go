@@ -158,7 +158,7 @@ const joinLease = "xiaozhi-broker"
 // join makes this server a client of somebody else's broker.
 func (v *voiceBoards) join(x config.XiaoZhi) (err error) {
 	o := broker.Options{
-		URL: x.Join, Username: x.JoinUser, Password: x.JoinPass, ClientID: "patchbay-" + installation(v.base), Events: x.JoinTells,
+		URL: x.Join, Username: x.JoinUser, Password: x.JoinPass, ClientID: "patchbay-" + v.base.Installation, Events: x.JoinTells,
 		Known: v.boards.KnownMQTT, Connected: func(c *broker.Conn) mqtt.Session { return v.boards.ConnectedMQTT(atBroker{c}) },
 		Roll: func(context.Context) ([]string, error) {
 			return v.boards.RollMQTT(x.Transport == store.TransportMQTT), nil

@@ -32,18 +32,15 @@ func failing(ready *atomic.Bool, b *Base, messages *bus.Bus) func(context.Contex
 
 // houseOf is what the installation knows about itself.
 func houseOf(b *Base, failing func(context.Context) []string) control.House {
-	h := control.House{
+	return control.House{
 		Failing: failing, Started: time.Now(), Backup: b.BackupSource(),
 		Settings: func() string {
 			var text strings.Builder
 			b.Config.WriteEffective(&text) //nolint:errcheck // into memory
 			return text.String()
 		},
+		Secret: b.Config.Secret,
 	}
-	if b.Config.Secret != "" {
-		h.Key = b.Box
-	}
-	return h
 }
 
 // BackupSource is what is backed up.

@@ -103,6 +103,8 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, base.Close()) }()
 	base.Agents.Register(registry)
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "patchbay_secrets", Help: "Secrets of the installation that hold."},
+		func() float64 { return float64(len(base.Box.Keys())) }))
 	if o.Demo {
 		if err := seedDemo(ctx, base, o.Lang); err != nil {
 			return err
@@ -119,7 +121,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		Store: base.Store, Registry: base.Registry, Bus: messages, Logger: log, Registerer: registry,
 		FirstPiece: c.Turn.FirstPiece, Idle: c.Turn.Idle, Late: c.Turn.Late, Grace: c.Turn.Grace,
 		Turns: c.Limits.Turns, History: c.History.Turns, MediaLife: c.Media.Keep, KeepContent: c.Trace.Content,
-		Installation: installation(base), Folder: c.Data,
+		Installation: base.Installation, Folder: c.Data,
 		Calls: c.Limits.Calls, CallRate: c.Limits.CallRate, KeepArgs: c.Audit.Args,
 	})
 	if err != nil {
@@ -207,7 +209,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	defer programs.Close()
 	servers, err := newServers(upstream.Options{
 		Plug: plugUpstream(hub, log), Logger: log, Registerer: registry, Dial: photos.Dial, Version: o.Version,
-		Installation: installation(base), Dangerous: base.dangerousTools,
+		Installation: base.Installation, Dangerous: base.dangerousTools,
 	}, messages)
 	if err != nil {
 		return err
@@ -280,6 +282,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		return streams.Run(stop, func(err error) { log.Warn("whether rights have changed could not be found out", "error", err) })
 	})
 	running.Go(func() error { return serveMetrics(stop, c, registry) })
+	running.Go(func() error { return base.Secrets.Run(stop) })
 	running.Go(func() error { return purge(stop, base, points.EmptyTrash, log) })
 	running.Go(func() error { return remind.Run(stop, remindersOf(base, points, glasses, photos.Dial, log)) })
 	running.Go(func() error { return voices.Run(stop) })

@@ -185,7 +185,7 @@ func (b *Base) CheckUpstream(ctx context.Context, owner store.Person, slug strin
 		return upstream.Report{}, err
 	}
 	spec := upstream.Spec{ID: "check", Slug: slug, Owner: owner.ID, Settings: *s, Guarded: owner.Role != account.RoleAdmin}
-	return upstream.Check(ctx, spec, upstream.Options{Logger: log, Dial: photos.Dial, Version: version, Installation: installation(b)})
+	return upstream.Check(ctx, spec, upstream.Options{Logger: log, Dial: photos.Dial, Version: version, Installation: b.Installation})
 }
 
 // upstreamHealth tells how the connection of an upstream is.

@@ -116,9 +116,6 @@ func (b *Base) sealed(settings any) (json.RawMessage, error) {
 	return json.Marshal(b.Box.Seal(string(plain)))
 }
 
-// installation tells this installation from others; it gives nothing away.
-func installation(b *Base) string { return b.Box.MAC("installation")[:16] }
-
 // OutletOf is the id of the outlet that an upstream is plugged into.
 func OutletOf(u store.Upstream) string { return "upstream:" + strconv.FormatInt(u.Number, 10) }
 

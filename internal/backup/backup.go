@@ -26,6 +26,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"patchbay/internal/seal"
@@ -47,13 +48,18 @@ type Manifest struct {
 	Format  int       `json:"format"`
 	Version string    `json:"version"` // of the program that wrote it
 	At      time.Time `json:"at"`
-	// Secret tells one key from another, and nothing else about it.
-	Secret string            `json:"secret"`
-	Sums   map[string]string `json:"sums"` // SHA-256 by file
+	// Secret is the id of a key that opens what is sealed in it: of the one in the archive,
+	// if there is one. Secrets are all of which that is true.
+	Secret  string            `json:"secret"`
+	Secrets []string          `json:"secrets,omitempty"`
+	Sums    map[string]string `json:"sums"` // SHA-256 by file
 }
 
-// mark is [Manifest.Secret] of the key of an installation.
-func mark(box *seal.Box) string { return box.MAC("backup")[:16] }
+// opens says whether a secret opens what is sealed in the backup.
+func (m *Manifest) opens(secret string) bool {
+	k, err := seal.NewKey(secret)
+	return err == nil && (k.ID == m.Secret || slices.Contains(m.Secrets, k.ID))
+}
 
 // Source is what is backed up.
 type Source struct {
@@ -92,11 +98,22 @@ func Write(ctx context.Context, w io.Writer, passphrase string, s Source, at tim
 		return err
 	}
 	files := []string{copied}
-	// Without that file the key is configured, and kept by whoever did that.
-	if key := filepath.Join(s.Folder, seal.FileName); opens(key, s.Box) {
-		files = append(files, key)
+	m := Manifest{Format: format, Version: s.Version, At: at.UTC().Truncate(time.Second), Secret: s.Box.Key().ID, Sums: map[string]string{}}
+	for _, k := range s.Box.Keys() {
+		m.Secrets = append(m.Secrets, k.ID)
 	}
-	m := Manifest{Format: format, Version: s.Version, At: at.UTC().Truncate(time.Second), Secret: mark(s.Box), Sums: map[string]string{}}
+	// Without that file the key is configured, and kept by whoever did that.
+	if secret, err := seal.ReadFile(s.Folder); err == nil && m.opens(secret) {
+		key, err := seal.NewKey(secret)
+		if err != nil {
+			return err
+		}
+		if err := seal.WriteFile(dir, key); err != nil { // the one of the folder may change meanwhile
+			return err
+		}
+		m.Secret = key.ID
+		files = append(files, filepath.Join(dir, seal.FileName))
+	}
 	for _, f := range files {
 		if m.Sums[filepath.Base(f)], err = sum(f); err != nil {
 			return err
@@ -124,16 +141,6 @@ func Write(ctx context.Context, w io.Writer, passphrase string, s Source, at tim
 		}
 	}
 	return errors.Join(packed.Close(), zipped.Close(), sealed.Close())
-}
-
-// opens says whether a file has the key of a box.
-func opens(file string, box *seal.Box) bool {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return false
-	}
-	other, err := seal.New(string(text))
-	return err == nil && mark(other) == mark(box)
 }
 
 func sum(file string) (string, error) {

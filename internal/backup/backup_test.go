@@ -84,7 +84,7 @@ func TestRestore(t *testing.T) {
 	add(t, db, "bob") // after the backup
 
 	other, otherDB, _ := house(t, "eve")
-	m, err := backup.Stage(t.Context(), bytes.NewReader(saved), "", other, nil)
+	m, err := backup.Stage(t.Context(), bytes.NewReader(saved), "", other, "")
 	if err != nil || m.Version != "test" || !m.At.Equal(now) {
 		t.Fatalf("%+v, %v", m, err)
 	}
@@ -130,7 +130,7 @@ func TestRestoreGoesOnAfterACrash(t *testing.T) {
 	saved := write(t, folder, db, box)
 	other, otherDB, _ := house(t, "eve")
 	otherDB.Close()
-	if _, err := backup.Stage(t.Context(), bytes.NewReader(saved), "", other, nil); err != nil {
+	if _, err := backup.Stage(t.Context(), bytes.NewReader(saved), "", other, ""); err != nil {
 		t.Fatal(err)
 	}
 	// Where the database should go there is something in the way.
@@ -187,7 +187,7 @@ func TestBackupOfABusyDatabase(t *testing.T) {
 		t.Error(err)
 	}
 	for _, b := range saved {
-		if _, err := backup.Stage(t.Context(), bytes.NewReader(b), "", folder, nil); err != nil {
+		if _, err := backup.Stage(t.Context(), bytes.NewReader(b), "", folder, ""); err != nil {
 			t.Error(err)
 		}
 	}
@@ -246,30 +246,27 @@ func TestRefusedBackups(t *testing.T) {
 		t.Fatalf("a backup has %+v", good)
 	}
 	manifest, data, key := good[0], good[1], good[2]
-	configured, err := seal.New(strings.Repeat("ab", 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	configured := strings.Repeat("ab", 32)
 	flipped := entry{data.name, data.text[:5000] + "x" + data.text[5001:]}
 	for _, c := range []struct {
 		name string
 		file []byte
-		box  *seal.Box
+		key  string
 		want error
 	}{
-		{"nothing", nil, nil, backup.ErrNotBackup},
-		{"a text", []byte("hello"), nil, backup.ErrNotBackup},
-		{"another archive", archive(t, entry{"hello", "world"}), nil, backup.ErrNotBackup},
-		{"no JSON", archive(t, entry{"manifest.json", "world"}), nil, backup.ErrNotBackup},
-		{"no database", archive(t, manifest, key), nil, backup.ErrBroken},
-		{"a changed one", archive(t, manifest, flipped, key), nil, backup.ErrBroken},
-		{"half", archive(t, good...)[:8000], nil, backup.ErrBroken},
-		{"a file more", archive(t, manifest, data, entry{"../evil", "x"}), nil, backup.ErrBroken},
-		{"a name that leads elsewhere", archive(t, entry{manifest.name, strings.Replace(manifest.text, seal.FileName, "../evil", 1)}, data, entry{"../evil", key.text}), nil, backup.ErrBroken},
-		{"a newer form", archive(t, entry{manifest.name, strings.Replace(manifest.text, `"format": 1`, `"format": 2`, 1)}, data, key), nil, store.ErrNewer},
+		{"nothing", nil, "", backup.ErrNotBackup},
+		{"a text", []byte("hello"), "", backup.ErrNotBackup},
+		{"another archive", archive(t, entry{"hello", "world"}), "", backup.ErrNotBackup},
+		{"no JSON", archive(t, entry{"manifest.json", "world"}), "", backup.ErrNotBackup},
+		{"no database", archive(t, manifest, key), "", backup.ErrBroken},
+		{"a changed one", archive(t, manifest, flipped, key), "", backup.ErrBroken},
+		{"half", archive(t, good...)[:8000], "", backup.ErrBroken},
+		{"a file more", archive(t, manifest, data, entry{"../evil", "x"}), "", backup.ErrBroken},
+		{"a name that leads elsewhere", archive(t, entry{manifest.name, strings.Replace(manifest.text, seal.FileName, "../evil", 1)}, data, entry{"../evil", key.text}), "", backup.ErrBroken},
+		{"a newer form", archive(t, entry{manifest.name, strings.Replace(manifest.text, `"format": 1`, `"format": 2`, 1)}, data, key), "", store.ErrNewer},
 		{"another key", archive(t, good...), configured, backup.ErrSecret},
 	} {
-		if _, err := backup.Stage(t.Context(), bytes.NewReader(c.file), "", folder, c.box); !errors.Is(err, c.want) {
+		if _, err := backup.Stage(t.Context(), bytes.NewReader(c.file), "", folder, c.key); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
 		if backup.Staged(folder) != nil {
@@ -279,7 +276,7 @@ func TestRefusedBackups(t *testing.T) {
 	if list, _ := filepath.Glob(filepath.Join(folder, "restore*")); len(list) > 0 {
 		t.Errorf("left are %q", list)
 	}
-	if _, err := backup.Stage(t.Context(), bytes.NewReader(archive(t, good...)), "", folder, nil); err != nil {
+	if _, err := backup.Stage(t.Context(), bytes.NewReader(archive(t, good...)), "", folder, ""); err != nil {
 		t.Error(err)
 	}
 }
@@ -304,7 +301,7 @@ func FuzzStage(f *testing.F) {
 	f.Add([]byte("age-encryption.org/v1\n-> scrypt AAAAAAAAAAAAAAAAAAAAAA 30\nAAAA\n--- AAAA\nx"))
 	f.Fuzz(func(t *testing.T, file []byte) {
 		folder := t.TempDir()
-		if _, err := backup.Stage(t.Context(), bytes.NewReader(file), "wrong battery", folder, nil); err == nil && backup.Staged(folder) == nil {
+		if _, err := backup.Stage(t.Context(), bytes.NewReader(file), "wrong battery", folder, ""); err == nil && backup.Staged(folder) == nil {
 			t.Error("it is good, and not there")
 		}
 	})

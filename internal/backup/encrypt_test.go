@@ -63,14 +63,14 @@ func TestEncryptedBackup(t *testing.T) {
 		{"a head without an end", passphrase, []byte("age-encryption.org/v1\n-> " + strings.Repeat("x", 1<<20)), backup.ErrNotBackup},
 		{"for keys", passphrase, forKeys(t), backup.ErrNotBackup},
 	} {
-		if _, err := backup.Stage(t.Context(), bytes.NewReader(c.file), c.passphrase, other, nil); !errors.Is(err, c.want) {
+		if _, err := backup.Stage(t.Context(), bytes.NewReader(c.file), c.passphrase, other, ""); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
 		if backup.Staged(other) != nil {
 			t.Errorf("%s is staged", c.name)
 		}
 	}
-	if _, err := backup.Stage(t.Context(), bytes.NewReader(file), passphrase, other, nil); err != nil || backup.Staged(other) == nil {
+	if _, err := backup.Stage(t.Context(), bytes.NewReader(file), passphrase, other, ""); err != nil || backup.Staged(other) == nil {
 		t.Errorf("with its passphrase: %v", err)
 	}
 }

@@ -39,11 +39,11 @@ const (
 var files = []string{store.FileName, seal.FileName}
 
 // Stage reads a backup, checks it, and lays it down in the data folder, from where the
-// next start puts it in place. The passphrase counts if the backup is encrypted. Box is the key that is configured; nil if it is the one
-// in the data folder. What was staged before is gone. The error is, or wraps, one of
-// the Err… of this package, [store.ErrDamaged] or [store.ErrNewer] if the backup is to
-// blame.
-func Stage(ctx context.Context, r io.Reader, passphrase, folder string, box *seal.Box) (Manifest, error) {
+// next start puts it in place. The passphrase counts if the backup is encrypted.
+// Configured is the secret that is; empty if it is the one in the data folder. What was
+// staged before is gone. The error is, or wraps, one of the Err… of this package,
+// [store.ErrDamaged] or [store.ErrNewer] if the backup is to blame.
+func Stage(ctx context.Context, r io.Reader, passphrase, folder, configured string) (Manifest, error) {
 	archive, err := decrypt(reader{ctx, r}, passphrase)
 	if err != nil {
 		return Manifest{}, err
@@ -66,17 +66,17 @@ func Stage(ctx context.Context, r io.Reader, passphrase, folder string, box *sea
 	if err := store.CheckFile(ctx, filepath.Join(dir, store.FileName)); err != nil {
 		return m, err
 	}
-	key := filepath.Join(dir, seal.FileName)
-	switch {
-	case box != nil && m.Secret != mark(box):
-		return m, ErrSecret
-	case box == nil && !exists(key):
-		// It was configured when the backup was made, or the file is the same here.
-		if !opensAs(filepath.Join(folder, seal.FileName), m.Secret) {
+	if configured != "" {
+		if !m.opens(configured) {
 			return m, ErrSecret
 		}
-	case box == nil && !opensAs(key, m.Secret):
-		return m, describe(seal.FileName, ErrBroken)
+	} else if secret, err := seal.ReadFile(dir); err == nil {
+		if !m.opens(secret) {
+			return m, describe(seal.FileName, ErrBroken)
+		}
+	} else if secret, err := seal.ReadFile(folder); err != nil || !m.opens(secret) {
+		// It was configured when the backup was made, and the file here is another.
+		return m, ErrSecret
 	}
 	if err := syncFiles(dir); err != nil {
 		return m, err
@@ -85,16 +85,6 @@ func Stage(ctx context.Context, r io.Reader, passphrase, folder string, box *sea
 		return m, err
 	}
 	return m, os.Rename(dir, filepath.Join(folder, pending))
-}
-
-// opensAs says whether a file has the key of a mark.
-func opensAs(file, secret string) bool {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return false
-	}
-	box, err := seal.New(string(text))
-	return err == nil && mark(box) == secret
 }
 
 // unpack writes the files of a backup into a folder, and checks their sums.

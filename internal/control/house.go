@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"patchbay/internal/backup"
-	"patchbay/internal/seal"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
@@ -21,8 +20,8 @@ type House struct {
 	// Backup is what is backed up, and into which folder it is restored. Without a
 	// folder there are no backups.
 	Backup backup.Source
-	// Key is the key of secrets if it is configured; nil: the one in the folder.
-	Key *seal.Box
+	// Secret is that of the installation if it is configured; empty: the one in the folder.
+	Secret string
 	// Started is when this instance began.
 	Started time.Time
 }
@@ -166,7 +165,7 @@ func (s *Service) Restore(ctx context.Context, c Caller, passphrase string, file
 		return Restoring{}, err
 	}
 	defer release()
-	m, err := backup.Stage(ctx, file, passphrase, s.House.Backup.Folder, s.House.Key)
+	m, err := backup.Stage(ctx, file, passphrase, s.House.Backup.Folder, s.House.Secret)
 	if err != nil {
 		return Restoring{}, AboutBackup(err)
 	}

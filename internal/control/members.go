@@ -27,6 +27,9 @@ const (
 	ActKeyRules        = "key.rules"
 	ActKeyRevoked      = "key.revoked"
 	ActRecordsDeleted  = "records.deleted"
+	ActSecretRotated   = "secret.rotated"
+	ActSecretForgotten = "secret.forgotten"
+	ActSecretLost      = "secret.lost"
 
 	ActSignedIn        = "person.signed_in"
 	ActProfile         = "person.profile"

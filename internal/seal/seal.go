@@ -4,10 +4,6 @@
 package seal
 
 import (
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/hkdf"
-	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -19,7 +15,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync/atomic"
 )
 
 // FileName is where the key is in the data folder, if it is not configured.
@@ -34,36 +32,28 @@ var ErrShort = errors.New("secret must have at least 32 bytes (64 hex digits); m
 // ErrKey says that a text was sealed with another key.
 var ErrKey = errors.New("sealed with another key: is secret (or secret.key in the data folder) the one it was written with?")
 
-// Box seals and opens. It is safe for concurrent use.
+// Box seals and opens, with one key or with several: see [Box.Add]. It is safe for
+// concurrent use.
 type Box struct {
-	aead cipher.AEAD
-	mac  []byte
+	// keys is never empty. The first seals, all of them open.
+	keys atomic.Pointer[[]*Key]
 }
 
 // New makes a box of a secret of at least 32 bytes, in hex or base64, or of
 // any text of at least 32 characters.
 func New(secret string) (*Box, error) {
-	raw := decode(strings.TrimSpace(secret))
-	if len(raw) < 32 {
-		return nil, ErrShort
-	}
-	key, err := hkdf.Key(sha256.New, raw, nil, "patchbay seal", 32)
+	k, err := NewKey(secret)
 	if err != nil {
 		return nil, err
 	}
-	mac, err := hkdf.Key(sha256.New, raw, nil, "patchbay mac", 32)
-	if err != nil {
-		return nil, err
-	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, err
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	if err != nil {
-		return nil, err
-	}
-	return &Box{aead: aead, mac: mac}, nil
+	return NewBox(k), nil
+}
+
+// NewBox makes a box of keys, of which there has to be one at least. The first seals.
+func NewBox(keys ...*Key) *Box {
+	b := &Box{}
+	b.Set(keys...)
+	return b
 }
 
 func decode(s string) []byte {
@@ -78,64 +68,104 @@ func decode(s string) []byte {
 
 // Open reads the key from the data folder, and makes it at the first start.
 func Open(folder string) (*Box, error) {
-	path := filepath.Join(folder, FileName)
-	b, err := os.ReadFile(path)
+	secret, err := ReadFile(folder)
 	if errors.Is(err, fs.ErrNotExist) {
-		b, err = create(path)
+		secret, err = create(filepath.Join(folder, FileName))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the key that seals secrets: %w", err)
+		return nil, err
 	}
-	return New(string(b))
+	return New(secret)
+}
+
+// ReadFile reads the secret in a data folder. [fs.ErrNotExist]: there is none.
+func ReadFile(folder string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(folder, FileName))
+	if err != nil {
+		return "", fmt.Errorf("read the key that seals secrets: %w", err)
+	}
+	return string(text), nil
+}
+
+// WriteFile puts the secret of a key into a data folder. After a crash the folder has
+// either the old one or the new one, and whole.
+func WriteFile(folder string, k *Key) error {
+	temporary, err := write(folder, k.secret)
+	if err != nil {
+		return fmt.Errorf("write the key that seals secrets: %w", err)
+	}
+	defer os.Remove(temporary)
+	if err := os.Rename(temporary, filepath.Join(folder, FileName)); err != nil {
+		return fmt.Errorf("write the key that seals secrets: %w", err)
+	}
+	return syncFolder(folder)
+}
+
+// write keeps a secret in a file of its own in a folder, on the disk.
+func write(folder, secret string) (file string, err error) {
+	f, err := os.CreateTemp(folder, FileName+".*")
+	if err != nil {
+		return "", err
+	}
+	_, err = f.WriteString(secret + "\n")
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(f.Name()))
+	}
+	return f.Name(), nil
+}
+
+// syncFolder has the names in a folder on the disk, where the system can do that.
+func syncFolder(folder string) error {
+	f, err := os.Open(folder)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil && runtime.GOOS != "windows" {
+		return err
+	}
+	return nil
+}
+
+// Secret is a new secret of 32 random bytes in hex.
+func Secret() string {
+	raw := make([]byte, 32)
+	rand.Read(raw)
+	return hex.EncodeToString(raw)
 }
 
 // create writes a new key so that a crash leaves either none or a whole one,
 // and so that of two processes that start at once both use the same.
-func create(path string) ([]byte, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, err
+func create(path string) (string, error) {
+	folder := filepath.Dir(path)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", err
 	}
-	raw := make([]byte, 32)
-	rand.Read(raw)
-	f, err := os.CreateTemp(filepath.Dir(path), FileName+".*")
+	temporary, err := write(folder, Secret())
 	if err != nil {
-		return nil, err
+		return "", fmt.Errorf("write the key that seals secrets: %w", err)
 	}
-	defer os.Remove(f.Name())
-	_, err = f.WriteString(hex.EncodeToString(raw) + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return nil, err
+	defer os.Remove(temporary)
+	if err := os.Link(temporary, path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
 	}
-	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
-	}
-	return os.ReadFile(path)
+	return ReadFile(folder)
 }
 
 // Seal makes a text unreadable. The empty text stays empty.
-func (b *Box) Seal(plain string) string {
-	if plain == "" {
-		return ""
-	}
-	return prefix + base64.RawURLEncoding.EncodeToString(b.aead.Seal(nil, nil, []byte(plain), nil))
-}
+func (b *Box) Seal(plain string) string { return b.Key().Seal(plain) }
 
 // Open makes a sealed text readable. A text that is not sealed is returned as
 // it is.
 func (b *Box) Open(text string) (string, error) {
-	rest, ok := strings.CutPrefix(text, prefix)
-	if !ok {
-		return text, nil
+	err := error(ErrKey)
+	for _, k := range b.Keys() {
+		var plain string
+		if plain, err = k.Open(text); err == nil {
+			return plain, nil
+		}
 	}
-	raw, err := base64.RawURLEncoding.DecodeString(rest)
-	if err != nil {
-		return "", ErrKey
-	}
-	plain, err := b.aead.Open(nil, nil, raw, nil)
-	if err != nil {
-		return "", ErrKey
-	}
-	return string(plain), nil
+	return "", err
 }
 
 // ErrOrigin says that a value was sealed for another origin than it would be sent to.
@@ -187,12 +217,8 @@ func (b *Box) OpenFor(origin, text string) (string, error) {
 }
 
 // MAC is a keyed hash in hex, for secrets that could be guessed from a plain
-// hash, such as six digits.
-func (b *Box) MAC(text string) string {
-	h := hmac.New(sha256.New, b.mac)
-	h.Write([]byte(text))
-	return hex.EncodeToString(h.Sum(nil))
-}
+// hash, such as six digits. Whoever checks one has to try all [Box.Keys].
+func (b *Box) MAC(text string) string { return b.Key().MAC(text) }
 
 // Hash is the plain hash under which a secret with enough randomness of its own
 // is kept.

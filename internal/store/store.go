@@ -82,6 +82,7 @@ type DB struct {
 	SignIns       SignIns
 	Acts          Acts
 	Audit         Audit
+	Secrets       Secrets
 
 	w, r    *sql.DB // for SQLite w is one connection, for PostgreSQL both are one pool
 	dialect string
@@ -133,6 +134,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	db.SignIns = SignIns{db}
 	db.Acts = Acts{db}
 	db.Audit = Audit{db}
+	db.Secrets = Secrets{db}
 	db.commits = newCommitter(db)
 	if db.dialect == "sqlite" {
 		db.files = newCheckpointer(db)

@@ -167,6 +167,7 @@ func (p pages) acts(v *page.Visit) {
 var actWords = map[string]talk.Say{
 	control.ActPersonAdded: sayActAdded, control.ActPersonRole: sayActRole, control.ActPersonPassword: sayActPassword, control.ActPersonRemoved: sayActRemoved,
 	control.ActBackupTaken: sayActBackup, control.ActBackupStaged: sayActStaged, control.ActBackupCancelled: sayActCancelled,
+	control.ActSecretRotated: sayActSecret, control.ActSecretForgotten: sayActForgotten, control.ActSecretLost: sayActLost,
 	control.ActKeyMade: sayActKeyMade, control.ActKeyRules: sayActKeyRules, control.ActKeyRevoked: sayActKeyRevoked, control.ActRecordsDeleted: sayActDeleted,
 	control.ActSignedIn: sayActSignedIn, control.ActProfile: sayActProfile, control.ActSignInsEnded: sayActSignedOut,
 	control.ActBotAdded: sayActBotAdded, control.ActBotChanged: sayActBotChanged, control.ActBotRemoved: sayActBotRemoved, control.ActBotToken: sayActBotToken,

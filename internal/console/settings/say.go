@@ -133,6 +133,9 @@ var (
 	sayActBackup     = talk.Say{Zh: "做了备份", En: "made a backup"}
 	sayActStaged     = talk.Say{Zh: "准备恢复备份", En: "had a backup ready to be restored"}
 	sayActCancelled  = talk.Say{Zh: "取消恢复", En: "called a restore off"}
+	sayActSecret     = talk.Say{Zh: "更换了密钥", En: "changed the secret"}
+	sayActForgotten  = talk.Say{Zh: "撤掉了旧密钥", En: "dropped the old secret"}
+	sayActLost       = talk.Say{Zh: "因密钥丢失换上了新的", En: "replaced a lost secret"}
 	sayActKeyMade    = talk.Say{Zh: "创建密钥", En: "made a key"}
 	sayActKeyRules   = talk.Say{Zh: "更改密钥的规则", En: "changed the rules of a key"}
 	sayActKeyRevoked = talk.Say{Zh: "吊销密钥", En: "revoked a key"}

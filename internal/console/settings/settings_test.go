@@ -34,7 +34,7 @@ func newRig(t *testing.T, o control.Options) (*consoletest.Rig, string) {
 	o.Version = "test"
 	r := consoletest.New(t, consoletest.Options{Options: boardtest.Options{DB: store.Options{Folder: folder}}, Control: o}, func(r *consoletest.Rig) []page.Route {
 		r.Control.House.Backup = backup.Source{Store: r.Store, Box: r.Box, Folder: folder, Version: "test"}
-		r.Control.House.Key = r.Box
+		r.Control.House.Secret = boardtest.Secret
 		return settings.Routes(r.Control)
 	})
 	return r, folder

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+
+	"patchbay/internal/app"
+	"patchbay/internal/control"
+	"patchbay/internal/talk"
+)
+
+type secretForgetCmd struct {
+	dataFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (secretForgetCmd) Help() string {
+	return `After "patchbay secret rotate" the old secret holds for 30 days, then it is dropped without this command. What boards and nodes were given with it is worth nothing afterwards: boards get something new when they are switched on, nodes that have not connected meanwhile have to be paired anew.
+
+Example:
+
+    patchbay secret forget`
+}
+
+var (
+	saySecretForgotten = talk.Say{Zh: "旧密钥已失效：%d 个。", En: "Old secrets that were dropped: %d."}
+	saySecretNoneOld   = talk.Say{Zh: "没有旧密钥。", En: "There is no old secret."}
+)
+
+// Run drops the old secrets.
+func (c *secretForgetCmd) Run(ctx context.Context, sh *shell) error {
+	return c.with(ctx, sh, func(b *app.Base) error {
+		old := len(b.Secrets.State()) - 1
+		if old > 0 {
+			if err := forgetSecrets(ctx, b); err != nil {
+				return err
+			}
+		}
+		return sh.result(map[string]any{"dropped": old}, func() {
+			if old == 0 {
+				sh.say(saySecretNoneOld)
+				return
+			}
+			sh.say(saySecretForgotten, old)
+		})
+	})
+}
+
+func forgetSecrets(ctx context.Context, b *app.Base) error {
+	if err := b.Secrets.Forget(ctx); err != nil {
+		return err
+	}
+	return noteAct(ctx, b, control.ActSecretForgotten, b.Box.Key().ID)
+}

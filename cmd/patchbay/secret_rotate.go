@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"patchbay/internal/app"
+	"patchbay/internal/control"
+	"patchbay/internal/seal"
+	"patchbay/internal/talk"
+)
+
+type secretRotateCmd struct {
+	From      string `help:"File that has the new secret; without it, one is made." placeholder:"FILE"`
+	Now       bool   `help:"Drop the old secret at once: boards have to be switched off and on, nodes to be paired anew."`
+	Lost      bool   `help:"Begin with a new secret because the old one is lost. What it sealed has to be given once more."`
+	dataFlags `embed:""`
+}
+
+// Help is the command's examples.
+func (secretRotateCmd) Help() string {
+	return `Everything that is sealed is sealed anew, while the servers run. What boards, nodes and programs were given with the old secret holds for 30 days more, in which they get something new by themselves. If the secret may have been stolen, use --now.
+
+A secret.key in the data folder is replaced. A configured secret has to be replaced by hand: the command prints the new one, and both hold until that is done. If the command is broken off, run it again.
+
+Examples:
+
+    patchbay secret rotate
+    patchbay secret rotate --now
+    patchbay secret rotate --from /run/secrets/new --config /etc/patchbay.yaml`
+}
+
+var (
+	saySecretRotated  = talk.Say{Zh: "密钥已更换，这里重新密封了 %d 项；旧密钥到 %s 失效（立即失效：patchbay secret forget%s）。", En: "The installation has a new secret, and %d values were sealed anew here. The old one holds until %s; to drop it at once: patchbay secret forget%s"}
+	saySecretOnlyOne  = talk.Say{Zh: "密钥已更换，这里重新密封了 %d 项；旧密钥已失效。请重新启动语音板，并重新配对节点。", En: "The installation has a new secret, and %d values were sealed anew here. The old one is worth nothing any more: switch boards off and on, and pair nodes anew."}
+	saySecretConfig   = talk.Say{Zh: "请在每个实例的设置里把 secret 换成下面这一行，然后重启；在此之前旧的继续有效。", En: "Put this line as secret into the settings of every instance and restart them; until then the old one holds."}
+	saySecretNowHand  = talk.Say{Zh: "secret 在设置里，要先换上新的才能撤掉旧的：先不带 --now 运行，改好设置并重启，再运行 patchbay secret forget", En: "secret is in the settings, where the new one has to be before the old one can go: run this without --now, change the settings, restart, and run patchbay secret forget"}
+	saySecretReplaced = talk.Say{Zh: "已换上新的密钥。以前密封的内容读不出来了，请重新输入机器人、工具服务器和网关的密钥，并重启所有实例。", En: "There is a new secret. What was sealed before cannot be read any more: give the keys of bots, tool servers and gateways once more, and restart all instances."}
+)
+
+// Run gives the installation another secret.
+func (c *secretRotateCmd) Run(ctx context.Context, sh *shell) error {
+	if c.Lost {
+		return c.lost(ctx, sh)
+	}
+	return c.with(ctx, sh, func(b *app.Base) error {
+		configured := b.Config.Secret != ""
+		if configured && c.Now {
+			return saySecretNowHand.Wrong()
+		}
+		var next *seal.Key
+		if c.From != "" {
+			text, err := os.ReadFile(c.From)
+			if err != nil {
+				return err
+			}
+			if next, err = seal.NewKey(string(text)); err != nil {
+				return err
+			}
+		}
+		n, err := b.Secrets.Rotate(ctx, next)
+		if err != nil {
+			return err
+		}
+		if err := noteAct(ctx, b, control.ActSecretRotated, b.Box.Key().ID); err != nil {
+			return err
+		}
+		if c.Now {
+			if err := forgetSecrets(ctx, b); err != nil {
+				return err
+			}
+		}
+		out := rotatedSecret{Secrets: b.Secrets.State(), Sealed: n}
+		if configured && next == nil {
+			out.Secret = b.Box.Key().Reveal()
+		}
+		return sh.result(out, func() {
+			if c.Now {
+				sh.say(saySecretOnlyOne, n)
+				return
+			}
+			sh.say(saySecretRotated, n, sh.when(time.Now().Add(app.SecretLife)), c.again())
+			if configured {
+				sh.say(saySecretConfig)
+			}
+			if out.Secret != "" {
+				sh.printf("%s\n", out.Secret)
+			}
+		})
+	})
+}
+
+// rotatedSecret is what secret rotate has done.
+type rotatedSecret struct {
+	Secrets []app.SecretState `json:"secrets"`
+	Sealed  int               `json:"sealed_anew"`      // values, by this command
+	Secret  string            `json:"secret,omitempty"` // to be configured
+}
+
+// lost begins with a new secret.
+func (c *secretRotateCmd) lost(ctx context.Context, sh *shell) error {
+	settings, err := c.load(sh)
+	if err != nil {
+		return err
+	}
+	if !hasData(settings) {
+		return c.noData(settings)
+	}
+	if err := app.LoseSecret(ctx, settings, sh.logger()); err != nil {
+		return err
+	}
+	return c.with(ctx, sh, func(b *app.Base) error {
+		if err := noteAct(ctx, b, control.ActSecretLost, b.Box.Key().ID); err != nil {
+			return err
+		}
+		return sh.result(rotatedSecret{Secrets: b.Secrets.State()}, func() { sh.say(saySecretReplaced) })
+	})
+}

@@ -1,0 +1,438 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"patchbay/internal/config"
+	"patchbay/internal/seal"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+const (
+	// secretsEvery is how often an instance looks whether the installation gets another
+	// secret.
+	secretsEvery = time.Second
+	// secretsSettle is how long a change is given to reach all instances.
+	secretsSettle = 4 * secretsEvery
+	// SecretLife is how long a secret holds after another has been put to use: boards and
+	// nodes come with what they were given before.
+	SecretLife = 30 * 24 * time.Hour
+	// secretWaits is how long a change of the secret that was broken off can be taken up.
+	secretWaits = 24 * time.Hour
+)
+
+var (
+	sayStrangeSecret = talk.Say{
+		Zh: "secret（或数据文件夹里的 secret.key）不是这个服务的：数据是用另一个密钥密封的。请改回原来的值，或从备份、其他实例恢复 secret.key。确实丢了：patchbay secret rotate --lost",
+		En: "secret (or secret.key in the data folder) is not the one of this installation: the data was sealed with another. Bring the right one back, from a backup or from another instance. If it is lost for good: patchbay secret rotate --lost",
+	}
+	sayNoSecret = talk.Say{
+		Zh: "数据文件夹里没有 secret.key，而数据是用它密封的。请从备份或其他实例恢复它。确实丢了：patchbay secret rotate --lost",
+		En: "there is no secret.key in the data folder, and the data was sealed with it. Bring it back, from a backup or from another instance. If it is lost for good: patchbay secret rotate --lost",
+	}
+	sayOldSecret = talk.Say{
+		Zh: "设置里的 secret 还是旧的，撤掉它以后服务就起不来了。请先在每个实例的设置里换上新的（patchbay secret show --reveal），重启，再试",
+		En: "the secret in the settings is the old one still, and no instance could start with it. Configure the new one on every instance (patchbay secret show --reveal), restart them, and try again",
+	}
+	sayAnotherWaits = talk.Say{
+		Zh: "上次更换密钥没有完成，用的是另一个新密钥；请不带 --from 再运行一次，先完成它",
+		En: "another change of the secret was begun and has not ended; finish it first, by the same command without --from",
+	}
+	saySecretThere = talk.Say{
+		Zh: "密钥没有丢：现有的能打开数据。要更换它，请不带 --lost 再运行一次",
+		En: "the secret is not lost: the one that is here opens the data. To change it, run the same command without --lost",
+	}
+	saySecretHere = talk.Say{Zh: "这个密钥已经在用了", En: "this secret is in use already"}
+)
+
+// Errors of [OpenBase].
+var (
+	errStrangeSecret = sayStrangeSecret.Wrong()
+	errNoSecret      = sayNoSecret.Wrong()
+)
+
+// Secrets are the secrets of the installation, as the database has them. It is safe for
+// concurrent use.
+type Secrets struct {
+	Box *seal.Box
+
+	config *config.Config
+	db     *store.DB
+	own    *seal.Key // that is configured, or was in the folder at the start
+	log    *slog.Logger
+	settle time.Duration // tests shorten it
+
+	mu   sync.Mutex
+	last []store.Secret // as they were last read
+}
+
+// SecretState is how a secret of the installation is.
+type SecretState struct {
+	ID   string    `json:"id"`
+	Made time.Time `json:"made_at"`
+	Used time.Time `json:"used_at,omitzero"` // since when it seals; zero: it waits
+	// Until is how long it holds; zero: it is the one in use, or waits.
+	Until time.Time `json:"until,omitzero"`
+	// Own: it is the one that this instance starts with.
+	Own bool `json:"own"`
+}
+
+// ownSecret is the key that is configured, or that of the folder; nil if there is none.
+func ownSecret(c *config.Config) (*seal.Key, error) {
+	secret := c.Secret
+	if secret == "" {
+		var err error
+		if secret, err = seal.ReadFile(c.Data); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return seal.NewKey(secret)
+}
+
+// openSecrets opens the secrets of the installation with one of them. At the first start
+// that becomes the one of the installation; without any it is made.
+func openSecrets(ctx context.Context, c *config.Config, db *store.DB, own *seal.Key, log *slog.Logger) (*Secrets, error) {
+	there, err := db.Secrets.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if own == nil && len(there) > 0 {
+		return nil, errNoSecret
+	}
+	s, err := newSecrets(c, db, own, log)
+	if err != nil {
+		return nil, err
+	}
+	if len(there) == 0 {
+		if err := s.adopt(ctx); err != nil {
+			return nil, err
+		}
+	}
+	_, err = s.refresh(ctx)
+	return s, err
+}
+
+// newSecrets makes a Secrets that has its own key; without one it is made in the folder.
+func newSecrets(c *config.Config, db *store.DB, own *seal.Key, log *slog.Logger) (*Secrets, error) {
+	if own == nil {
+		box, err := seal.Open(c.Data)
+		if err != nil {
+			return nil, err
+		}
+		own = box.Key()
+	}
+	s := &Secrets{Box: seal.NewBox(own), config: c, db: db, own: own, log: log, settle: secretsSettle}
+	return s, nil
+}
+
+// adopt makes the own secret that of the installation, unless values were sealed with
+// another before there was such a table.
+func (s *Secrets) adopt(ctx context.Context) error {
+	opened, strange := 0, 0
+	_, err := s.db.Secrets.EachSealed(ctx, func(text string) (string, bool) {
+		o, n := s.Box.Look(text)
+		opened, strange = opened+o, strange+n
+		return text, false
+	})
+	if err != nil {
+		return err
+	}
+	if opened == 0 && strange > 0 {
+		return errStrangeSecret
+	}
+	return s.take(ctx)
+}
+
+// take makes the own secret that of the installation.
+func (s *Secrets) take(ctx context.Context) error {
+	now := time.Now()
+	return s.db.Secrets.Adopt(ctx, s.own.MAC("installation")[:16], store.Secret{ID: s.own.ID, By: s.own.ID, Sealed: s.own.Wrap(s.own), Made: now, Used: now})
+}
+
+// refresh takes up what the database says, and reports whether another key seals now
+// than before.
+func (s *Secrets) refresh(ctx context.Context) (changed bool, err error) {
+	list, err := s.db.Secrets.All(ctx)
+	if err != nil {
+		return false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.Equal(list, s.last) {
+		return false, nil
+	}
+	have := map[string]*seal.Key{s.own.ID: s.own}
+	for _, k := range s.Box.Keys() {
+		have[k.ID] = k
+	}
+	for more := true; more; {
+		more = false
+		for _, x := range list {
+			by := have[x.By]
+			if by == nil || have[x.ID] != nil {
+				continue
+			}
+			if have[x.ID], err = by.Unwrap(x.Sealed); err != nil {
+				return false, err
+			}
+			more = true
+		}
+	}
+	var keys []*seal.Key
+	for _, x := range list {
+		k := have[x.ID]
+		if k == nil {
+			return false, errStrangeSecret
+		}
+		if !slices.Contains(keys, k) {
+			keys = append(keys, k)
+		}
+	}
+	if len(keys) == 0 {
+		return false, errStrangeSecret // somebody has emptied the table under our feet
+	}
+	changed = keys[0].ID != s.Box.Key().ID
+	s.Box.Set(keys...)
+	s.last = list
+	return changed, nil
+}
+
+// Run takes up changes of the secret until ctx ends, and drops old ones when their time
+// is over.
+func (s *Secrets) Run(ctx context.Context) error {
+	tick := time.NewTicker(secretsEvery)
+	defer tick.Stop()
+	todo, failing := true, false // at the start something may have been left undone
+	for {
+		changed, err := s.refresh(ctx)
+		todo = todo || changed
+		if err == nil && todo {
+			if err = s.follow(ctx); err == nil {
+				todo = false
+			}
+		}
+		if err == nil {
+			err = s.expire(ctx)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil && !failing {
+			s.log.Error("a change of the installation's secret could not be looked for, or not be followed", "error", err)
+		}
+		failing = err != nil
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// follow does what has to be done once another secret is in use.
+func (s *Secrets) follow(ctx context.Context) error {
+	if err := s.writeFile(); err != nil {
+		return err
+	}
+	_, err := s.reseal(ctx)
+	return err
+}
+
+// expire drops what holds no more. Before an instance that starts with an old secret
+// could not start any more, it is left to [Secrets.Forget].
+func (s *Secrets) expire(ctx context.Context) error {
+	list, now := s.State(), time.Now()
+	if len(list) < 2 || !list[0].Own {
+		return nil
+	}
+	for _, x := range list[1:] {
+		if now.Before(x.Until) || x.Used.IsZero() && now.Sub(x.Made) < secretWaits {
+			return nil
+		}
+	}
+	s.log.Info("old secrets of the installation hold no more", "secrets", len(list)-1)
+	return s.Forget(ctx)
+}
+
+// State tells the secrets of the installation as they were last read, the one in use
+// first.
+func (s *Secrets) State() []SecretState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []SecretState
+	for _, x := range s.last {
+		if slices.ContainsFunc(out, func(o SecretState) bool { return o.ID == x.ID }) {
+			continue
+		}
+		state := SecretState{ID: x.ID, Made: x.Made, Used: x.Used, Own: x.ID == s.own.ID}
+		if len(out) > 0 && !x.Used.IsZero() {
+			state.Until = out[0].Used.Add(SecretLife)
+		}
+		out = append(out, state)
+	}
+	return out
+}
+
+// Rotate gives the installation another secret: all instances learn it, then it is put to
+// use, then everything is sealed with it. What was broken off is taken up again by the
+// next Rotate. Next is the new one; nil: one is made. It returns how many values of the
+// database it has sealed anew itself; others may have been faster.
+func (s *Secrets) Rotate(ctx context.Context, next *seal.Key) (resealed int, err error) {
+	if _, err := s.refresh(ctx); err != nil {
+		return 0, err
+	}
+	id, err := s.begin(ctx, next)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.wait(ctx); err != nil {
+		return 0, err
+	}
+	// Somebody else may have taken up the same change.
+	if err := s.db.Secrets.Use(ctx, id, time.Now()); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return 0, err
+	}
+	if _, err := s.refresh(ctx); err != nil {
+		return 0, err
+	}
+	if err := s.writeFile(); err != nil {
+		return 0, err
+	}
+	if err := s.wait(ctx); err != nil {
+		return 0, err
+	}
+	return s.reseal(ctx)
+}
+
+// begin keeps a new secret that waits, or finds the one that waits already.
+func (s *Secrets) begin(ctx context.Context, next *seal.Key) (id string, err error) {
+	for _, x := range s.State() {
+		switch {
+		case next != nil && x.ID == next.ID && !x.Used.IsZero():
+			return "", saySecretHere.Wrong()
+		case x.Used.IsZero() && next != nil && x.ID != next.ID:
+			return "", sayAnotherWaits.Wrong()
+		case x.Used.IsZero():
+			return x.ID, nil
+		}
+	}
+	if next == nil {
+		if next, err = seal.NewKey(seal.Secret()); err != nil {
+			return "", err
+		}
+	}
+	now, used := time.Now(), s.State()[0].Used
+	current := s.Box.Key()
+	// Whoever starts with the old one finds the new one, and the other way round.
+	return next.ID, s.db.Secrets.Add(ctx,
+		store.Secret{ID: next.ID, By: next.ID, Sealed: next.Wrap(next), Made: now},
+		store.Secret{ID: next.ID, By: current.ID, Sealed: current.Wrap(next), Made: now},
+		store.Secret{ID: current.ID, By: next.ID, Sealed: next.Wrap(current), Made: now, Used: used})
+}
+
+// wait gives other instances the time to take a change up, if there may be any.
+func (s *Secrets) wait(ctx context.Context) error {
+	if _, err := s.refresh(ctx); err != nil {
+		return err
+	}
+	if s.db.Dialect() == "sqlite" {
+		if _, err := FindRunning(s.config.Data); errors.Is(err, ErrNotRunning) {
+			return nil
+		}
+	}
+	select {
+	case <-time.After(s.settle):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// reseal seals with the key in use what another has sealed.
+func (s *Secrets) reseal(ctx context.Context) (int, error) {
+	if len(s.Box.Keys()) < 2 {
+		return 0, nil
+	}
+	return s.db.Secrets.EachSealed(ctx, s.Box.Reseal)
+}
+
+// writeFile has the folder's file say the secret in use, unless that is configured.
+func (s *Secrets) writeFile() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	current := s.Box.Key()
+	if s.config.Secret != "" || s.own.ID == current.ID {
+		return nil
+	}
+	if err := seal.WriteFile(s.config.Data, current); err != nil {
+		return err
+	}
+	s.own = current
+	return nil
+}
+
+// Forget drops all secrets but the one in use. What boards, nodes and programs were given
+// with an old one is worth nothing then.
+func (s *Secrets) Forget(ctx context.Context) error {
+	if _, err := s.refresh(ctx); err != nil {
+		return err
+	}
+	if list := s.State(); !list[0].Own {
+		return sayOldSecret.Wrong()
+	}
+	// An instance that was late may have sealed something with the old one meanwhile.
+	if _, err := s.reseal(ctx); err != nil {
+		return err
+	}
+	if err := s.db.Secrets.Keep(ctx, s.Box.Key().ID); err != nil {
+		return err
+	}
+	_, err := s.refresh(ctx)
+	return err
+}
+
+// Waiting is since when a secret waits to be put to use; zero if none does.
+func (s *Secrets) Waiting() time.Time {
+	for _, x := range s.State() {
+		if x.Used.IsZero() {
+			return x.Made
+		}
+	}
+	return time.Time{}
+}
+
+// LoseSecret gives an installation a new secret whose own is lost: the one that is
+// configured, or one in the data folder, made if there is none. What was sealed before
+// cannot be read any more, and has to be given once more. It is refused if nothing is lost.
+func LoseSecret(ctx context.Context, c *config.Config, log *slog.Logger) error {
+	own, err := ownSecret(c)
+	if err != nil {
+		return Explain(err)
+	}
+	db, err := store.Open(ctx, store.Options{URL: c.Database.URL, Folder: c.Data, MaxConns: c.Database.MaxConns})
+	if err != nil {
+		return Explain(err)
+	}
+	_, err = openSecrets(ctx, c, db, own, log)
+	switch {
+	case err == nil:
+		err = saySecretThere.Wrong()
+	case errors.Is(err, errNoSecret), errors.Is(err, errStrangeSecret):
+		if err = db.Secrets.Lose(ctx); err == nil {
+			var s *Secrets
+			if s, err = newSecrets(c, db, own, log); err == nil {
+				err = s.take(ctx)
+			}
+		}
+	}
+	return errors.Join(err, db.Close())
+}

@@ -1,0 +1,150 @@
+package seal
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// While an installation gets another secret, its box has more than one key. A new key is
+// first added, so that it opens and verifies, on every instance; then it is used, so that
+// it seals; and when nothing is sealed with the old one any more, that one is dropped. So
+// nothing is refused on the way, whichever instance has come how far.
+
+// Key is what is derived from one secret. It is safe for concurrent use.
+type Key struct {
+	ID     string // tells keys apart, and gives nothing away
+	secret string
+	aead   cipher.AEAD
+	mac    []byte
+}
+
+// NewKey derives a key from a secret, as [New] takes it.
+func NewKey(secret string) (*Key, error) {
+	secret = strings.TrimSpace(secret)
+	raw := decode(secret)
+	if len(raw) < 32 {
+		return nil, ErrShort
+	}
+	sealing, err := hkdf.Key(sha256.New, raw, nil, "patchbay seal", 32)
+	if err != nil {
+		return nil, err
+	}
+	mac, err := hkdf.Key(sha256.New, raw, nil, "patchbay mac", 32)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(sealing)
+	if err != nil {
+		return nil, err
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		return nil, err
+	}
+	k := &Key{secret: secret, aead: aead, mac: mac}
+	k.ID = k.MAC("backup")[:16]
+	return k, nil
+}
+
+// Seal makes a text unreadable. The empty text stays empty.
+func (k *Key) Seal(plain string) string {
+	if plain == "" {
+		return ""
+	}
+	return prefix + base64.RawURLEncoding.EncodeToString(k.aead.Seal(nil, nil, []byte(plain), nil))
+}
+
+// Open makes a text readable that this key sealed; the error is [ErrKey] for that of
+// another. A text that is not sealed is returned as it is.
+func (k *Key) Open(text string) (string, error) {
+	rest, ok := strings.CutPrefix(text, prefix)
+	if !ok {
+		return text, nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(rest)
+	if err != nil {
+		return "", ErrKey
+	}
+	plain, err := k.aead.Open(nil, nil, raw, nil)
+	if err != nil {
+		return "", ErrKey
+	}
+	return string(plain), nil
+}
+
+// MAC is a keyed hash in hex.
+func (k *Key) MAC(text string) string {
+	h := hmac.New(sha256.New, k.mac)
+	h.Write([]byte(text))
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Wrap seals the secret of another key, or its own, with this one; [Key.Unwrap] takes it
+// out again.
+func (k *Key) Wrap(other *Key) string { return k.Seal(other.secret) }
+
+// Unwrap makes a key of what [Key.Wrap] returned.
+func (k *Key) Unwrap(sealed string) (*Key, error) {
+	secret, err := k.Open(sealed)
+	if err != nil {
+		return nil, err
+	}
+	return NewKey(secret)
+}
+
+// Reveal is the secret that the key is derived from, for whoever has to configure it.
+func (k *Key) Reveal() string { return k.secret }
+
+// Key is the key that seals.
+func (b *Box) Key() *Key { return (*b.keys.Load())[0] }
+
+// Keys are all keys, the one that seals first. The list must not be changed.
+func (b *Box) Keys() []*Key { return *b.keys.Load() }
+
+// Set gives the box these keys, of which there has to be one at least. The first seals.
+func (b *Box) Set(keys ...*Key) {
+	keys = slices.Clone(keys)
+	b.keys.Store(&keys)
+}
+
+// sealedText is what a sealed value looks like wherever it stands.
+var sealedText = regexp.MustCompile(regexp.QuoteMeta(prefix) + `[A-Za-z0-9_-]+`)
+
+// Look counts the sealed values in a text that the box opens, and those that it does not.
+func (b *Box) Look(text string) (opened, strange int) {
+	for _, value := range sealedText.FindAllString(text, -1) {
+		if _, err := b.Open(value); err == nil {
+			opened++
+		} else {
+			strange++
+		}
+	}
+	return opened, strange
+}
+
+// Reseal seals every sealed value in a text with the key that seals now, and reports
+// whether there was one that another key had sealed. What no key opens stays as it is.
+func (b *Box) Reseal(text string) (string, bool) {
+	changed := false
+	key := b.Key()
+	text = sealedText.ReplaceAllStringFunc(text, func(value string) string {
+		if _, err := key.Open(value); err == nil {
+			return value
+		}
+		plain, err := b.Open(value)
+		if err != nil {
+			return value
+		}
+		changed = true
+		return key.Seal(plain)
+	})
+	return text, changed
+}
