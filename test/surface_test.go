@@ -141,7 +141,7 @@ func TestStoppingLetsAnswersEnd(t *testing.T) {
 // their language, and programs are told when to come again.
 func asksWhileDraining(t *testing.T, s *server, key string) {
 	t.Helper()
-	for lang, words := range map[string]string{"zh-CN": "服务出了点问题，请稍后重试。", "en-US": "Something is wrong on our side. Please try again later."} {
+	for lang, words := range map[string]string{"zh-CN": "服务正在重启，请稍等一会儿再问一次。", "en-US": "The server is restarting. Please ask again in a moment."} {
 		body := strings.Replace(question("x", "V", "3", "new"), "zh-CN", lang, 1)
 		req, err := http.NewRequest(http.MethodPost, s.url+"/sse/rokid", strings.NewReader(body))
 		must(t, err)

@@ -107,6 +107,8 @@ func (s *Server) listenFails(w http.ResponseWriter, r *http.Request, err error) 
 	switch e.Code {
 	case tool.Offline, tool.Busy:
 		status = http.StatusConflict
+	case tool.Stopping:
+		status = http.StatusServiceUnavailable
 	case tool.Denied:
 		status = http.StatusForbidden
 	}

@@ -507,7 +507,7 @@ func TestDrain(t *testing.T) {
 	defer cancel()
 	r.Board.Drain(limit)
 	wantCode(t, <-done, talk.Lost)
-	wantCode(t, r.Board.Answer(ctx, ask(bot, "too late"), e.emit), talk.Internal)
+	wantCode(t, r.Board.Answer(ctx, ask(bot, "too late"), e.emit), talk.Stopping)
 	if _, err := r.Store.Traces.ByTurn(ctx, turn.ID); err != nil {
 		t.Fatalf("the trace of the turn that was ended: %v", err)
 	}

@@ -119,7 +119,7 @@ func (b *Board) enterCall() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.draining {
-		return tool.Fail(tool.Failed, "The server is stopping; call again in a moment.", ErrStopping)
+		return tool.Fail(tool.Stopping, "The server is restarting; call again in a moment.", ErrStopping)
 	}
 	select {
 	case b.calls <- struct{}{}:
@@ -167,7 +167,7 @@ func (b *Board) carryOut(ctx context.Context, o *Offered, c *tool.Call) (res *to
 	case errors.Is(context.Cause(ctx), errStuck):
 		return nil, tool.Fail(tool.TimedOut, fmt.Sprintf("The tool did not answer within %s.", o.of.Timeout), err)
 	case b.ctx.Err() != nil:
-		return nil, tool.Fail(tool.Lost, "The server is stopping; call again in a moment.", ErrStopping)
+		return nil, tool.Fail(tool.Lost, "The server stopped during the call. It is not known whether the call was carried out.", ErrStopping)
 	}
 	return nil, tool.Fail(tool.Cancelled, "The call was cancelled.", context.Cause(ctx))
 }

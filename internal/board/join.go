@@ -40,7 +40,7 @@ func (b *Board) enter(turn *talk.Turn, d talk.Delivery, c circumstances, l *list
 		return r, false, nil
 	}
 	if b.draining {
-		return nil, false, talk.Fail(talk.Internal, "", ErrStopping)
+		return nil, false, talk.Fail(talk.Stopping, "", ErrStopping)
 	}
 	select {
 	case b.places <- struct{}{}:

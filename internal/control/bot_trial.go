@@ -51,6 +51,8 @@ var (
 	sayWhyLost        = talk.Say{Zh: "回答到一半时连接断了。", En: "The connection broke in the middle of the answer."}
 	sayDoAgain        = talk.Say{Zh: "再试一次。如果总是这样，看看它那边的网络和日志。", En: "Try again. If that happens each time, look at its network and its log."}
 	sayWhyNoAnswer    = talk.Say{Zh: "机器人结束了，却一个字也没有说。", En: "The bot ended without a word."}
+	sayWhyStopping    = talk.Say{Zh: "服务正在重启。", En: "The server is restarting."}
+	sayDoSoon         = talk.Say{Zh: "稍等一会儿再试。", En: "Try again in a moment."}
 	sayWhyInternal    = talk.Say{Zh: "我们这边出了问题。", En: "Something is wrong on our side."}
 	sayDoInternal     = talk.Say{Zh: "日志里有原因。", En: "The log of the server tells what."}
 	sayWhyUnreachable = talk.Say{Zh: "我们连不上机器人。", En: "We cannot connect to the bot."}
@@ -127,6 +129,8 @@ func (s *Service) explain(t *Trial, b BotStatus, f *talk.Failure, l talk.Lang) {
 		why = sayWhyLost
 	case talk.NoAnswer:
 		why = sayWhyNoAnswer
+	case talk.Stopping:
+		why, do = sayWhyStopping, sayDoSoon
 	case talk.Internal:
 		why, do = sayWhyInternal, sayDoInternal
 	case talk.BotFailed:

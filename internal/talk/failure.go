@@ -19,6 +19,7 @@ const (
 	Lost        Code = "lost"       // the instance that held the bot went away in mid-answer
 	NoAnswer    Code = "no_answer"  // the bot finished and had said nothing
 	Unreadable  Code = "unreadable" // what was said cannot be used (a bad picture, an empty question)
+	Stopping    Code = "stopping"   // the server stops, and takes no new turns
 	Internal    Code = "internal"   // our own fault
 )
 

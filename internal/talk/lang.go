@@ -54,6 +54,7 @@ var (
 	sayNoAnswer    = Say{"我没有得到回答，请再说一次。", "I got no answer. Please say it again."}
 	sayUnreadable  = Say{"没能看懂这条消息，请再试一次。", "I could not make sense of that. Please try again."}
 	sayUnreachable = Say{"连不上 Bot，请稍后重试。", "The bot cannot be reached. Please try again later."}
+	sayStopping    = Say{"服务正在重启，请稍等一会儿再问一次。", "The server is restarting. Please ask again in a moment."}
 	sayInternal    = Say{"服务出了点问题，请稍后重试。", "Something is wrong on our side. Please try again later."}
 
 	// SayWaiting tells how many questions are before this one.
@@ -88,6 +89,8 @@ func (f *Failure) Sentence(l Lang) string {
 			return f.Told
 		}
 		return sayUnreadable.In(l)
+	case Stopping:
+		return sayStopping.In(l)
 	case Internal:
 		return sayInternal.In(l)
 	case Unreachable:

@@ -16,6 +16,7 @@ const (
 	Denied    Code = "denied"        // the owner does not allow it
 	TooMany   Code = "rate_limited"  // the caller calls too often
 	Busy      Code = "busy"          // too many calls are running already
+	Stopping  Code = "stopping"      // the server stops, and takes no new calls
 	Offline   Code = "offline"       // the provider is not plugged in
 	Lost      Code = "lost"          // the provider went away in mid-call
 	TimedOut  Code = "timeout"       // no result came in time

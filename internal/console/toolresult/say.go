@@ -9,6 +9,7 @@ var (
 	sayTooMany   = talk.Say{Zh: "调用太频繁，请一分钟后再试。", En: "Too many calls; wait a minute and try again."}
 	sayBusy      = talk.Say{Zh: "正忙，请稍后再试。", En: "It is busy; try again in a moment."}
 	sayOffline   = talk.Say{Zh: "它现在联系不上：没有连接，或在休眠。", En: "It cannot be reached now: it is not connected, or asleep."}
+	sayStopping  = talk.Say{Zh: "服务正在重启，请稍后再试。", En: "The server is restarting; try again in a moment."}
 	sayLost      = talk.Say{Zh: "调用途中它断开了。", En: "It went away in the middle of the call."}
 	sayTimedOut  = talk.Say{Zh: "没有及时得到结果。", En: "No result came in time."}
 	sayCancelled = talk.Say{Zh: "调用被取消了。", En: "The call was called off."}

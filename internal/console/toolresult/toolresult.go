@@ -172,7 +172,7 @@ func sameJSON(text string, other json.RawMessage) bool {
 
 var saysOf = map[tool.Code]talk.Say{
 	tool.Unknown: sayUnknown, tool.BadArgs: sayBadArgs, tool.Denied: sayDenied, tool.TooMany: sayTooMany, tool.Busy: sayBusy,
-	tool.Offline: sayOffline, tool.Lost: sayLost, tool.TimedOut: sayTimedOut, tool.Cancelled: sayCancelled, tool.Garbled: sayGarbled,
+	tool.Stopping: sayStopping, tool.Offline: sayOffline, tool.Lost: sayLost, tool.TimedOut: sayTimedOut, tool.Cancelled: sayCancelled, tool.Garbled: sayGarbled,
 	tool.TooLarge: sayTooLarge, tool.Refused: sayRefused, tool.Failed: sayFailed,
 }
 

@@ -206,7 +206,7 @@ func refusedBy(e *tool.Error) *wire.Error {
 		code, sent = "-32601", false
 	case tool.BadArgs:
 		code, sent = "-32602", false
-	case tool.Denied, tool.TooMany, tool.Busy:
+	case tool.Denied, tool.TooMany, tool.Busy, tool.Stopping:
 		sent = false
 	case tool.TimedOut:
 		return timedOut
@@ -222,7 +222,7 @@ func refusedBy(e *tool.Error) *wire.Error {
 			Node wire.NodeError `json:"nodeError"`
 			Sent bool           `json:"nodeCommandDispatched"`
 		}{wire.NodeError{Code: code, Message: e.Told}, false})
-		failed.Retryable = e.Code == tool.TooMany || e.Code == tool.Busy
+		failed.Retryable = e.Code == tool.TooMany || e.Code == tool.Busy || e.Code == tool.Stopping
 	}
 	return failed
 }
