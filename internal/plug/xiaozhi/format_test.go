@@ -42,3 +42,36 @@ func TestHellos(t *testing.T) {
 		_ = conn.CloseNow()
 	}
 }
+
+// The same over MQTT, whatever a hello calls that: sound goes over UDP.
+func TestHellosOverMQTT(t *testing.T) {
+	attacked(t, true, time.Minute, func(a *attack) {
+		d := a.approved("02:00:00:00:07:01")
+		m, _ := a.connect(a.Accounts.MQTTLogin(d, ""))
+		for _, c := range []struct{ hello, kind, says string }{
+			{`{"type":"hello","version":3,"transport":"udp","features":{"mcp":true},"audio_params":{"format":"opus","sample_rate":16000,"channels":1,"frame_duration":60}}`, wire.TypeHello, ""},
+			{`{"type":"hello","version":3,"transport":"mqtt","features":{"mcp":true},"audio_params":{},"session_id":""}`, wire.TypeHello, ""},
+			{`{"type":"hello","version":3,"transport":"udp","audio_params":{"format":"pcm","sample_rate":16000}}`, wire.TypeAlert, "pcm"},
+			{`{"type":"hello","version":3,"transport":"mqtt","audio_params":{"format":"OPUS"}}`, wire.TypeHello, ""}, // the connection goes on
+		} {
+			must(t, m.say(c.hello))
+			for { // what else the server has to say may come between
+				text, err := m.hear()
+				must(t, err)
+				got, err := wire.Parse(text)
+				must(t, err)
+				if got.Type != wire.TypeHello && got.Type != wire.TypeAlert {
+					continue
+				}
+				if got.Type != c.kind || !strings.Contains(got.Message, c.says) {
+					t.Errorf("%s\nis answered %s", c.hello, text)
+				}
+				if h, err := wire.ParseHello(text); c.kind == wire.TypeHello && (err != nil || h.Transport != wire.UDP || h.Link == nil || h.Link.Port == 0) {
+					t.Errorf("%s\nis answered %s: %v", c.hello, text, err)
+				}
+				break
+			}
+		}
+		must(t, m.Close())
+	})
+}
