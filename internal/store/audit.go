@@ -9,8 +9,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -57,8 +57,8 @@ type link struct {
 	person string // whose call it is, see ownerMark: it goes with that person
 	at     int64  // the time of the row, by which it becomes old
 	note   string // for a call the digest of its arguments, otherwise a linkNote
-	digest []byte // of the row
-	link   []byte
+	digest string // of the row, in hex
+	link   string // in hex
 }
 
 // linkNote is what a link says that is of no row.
@@ -67,14 +67,15 @@ type linkNote struct {
 	Calls  int64  `json:"calls,omitempty"`  // how many
 	Acts   int64  `json:"acts,omitempty"`
 	Bot    int64  `json:"bot,omitempty"`
-	Seq    int64  `json:"seq,omitempty"` // of the last link that was deleted
+	Until  int64  `json:"until,omitempty"` // the time of the last call that lost its arguments
+	Seq    int64  `json:"seq,omitempty"`   // of the last link that was deleted
 	Link   string `json:"link,omitempty"`
 }
 
 // after is the hash of a link that follows another.
-func (l *link) after(previous []byte) []byte {
-	var f fields
-	f.add("previous", string(previous))
+func (l *link) after(previous string) string {
+	f := make(fields, 0, 512)
+	f.add("previous", previous)
 	f.add("chain", l.chain)
 	f.number("seq", l.seq)
 	f.add("kind", l.kind)
@@ -82,7 +83,7 @@ func (l *link) after(previous []byte) []byte {
 	f.add("person", l.person)
 	f.number("at", l.at)
 	f.add("note", l.note)
-	f.add("digest", string(l.digest))
+	f.add("digest", l.digest)
 	return f.sum()
 }
 
@@ -94,7 +95,7 @@ func ownerMark(person string) string {
 	}
 	var f fields
 	f.add("person", person)
-	return hex.EncodeToString(f.sum()[:16])
+	return f.sum()[:32]
 }
 
 // fields are names and values in a form that no two different ones share.
@@ -106,25 +107,26 @@ func (f *fields) add(name, value string) {
 	if value == "" {
 		return
 	}
-	for _, s := range []string{name, value} {
-		*f = binary.AppendUvarint(*f, uint64(len(s)))
-		*f = append(*f, s...)
-	}
+	to := binary.AppendUvarint(*f, uint64(len(name)))
+	to = append(to, name...)
+	to = binary.AppendUvarint(to, uint64(len(value)))
+	*f = append(to, value...)
 }
 
 func (f *fields) number(name string, value int64) {
 	if value != 0 {
-		f.add(name, fmt.Sprint(value))
+		f.add(name, strconv.FormatInt(value, 10))
 	}
 }
 
-func (f *fields) sum() []byte {
+// sum is their SHA-256 in hex.
+func (f *fields) sum() string {
 	sum := sha256.Sum256(*f)
-	return sum[:]
+	return hex.EncodeToString(sum[:])
 }
 
 // digest is that of a row: its columns with their values, as they are kept.
-func digest(table string, columns []string, values []any) []byte {
+func digest(table string, columns []string, values []any) string {
 	f := make(fields, 0, 512)
 	f.add("table", table)
 	for i, name := range columns {
@@ -152,7 +154,7 @@ func digestArgs(args, salt string) string {
 	var f fields
 	f.add("salt", salt)
 	f.add("args", args)
-	return hex.EncodeToString(f.sum())
+	return f.sum()
 }
 
 // beginChain makes the first chain. Rows that are there already have no links, and are counted
@@ -164,8 +166,7 @@ func (db *DB) beginChain(ctx context.Context) error {
 		return err
 	}
 	return db.tx(ctx, func(tx *sql.Tx) error {
-		err := changed(tx.ExecContext(ctx, `INSERT INTO audit_chains (id, seq, link, base_seq, base_link) VALUES ($1, 0, $2, 0, $2) ON CONFLICT DO NOTHING`,
-			firstChain, []byte{}))
+		err := changed(tx.ExecContext(ctx, `INSERT INTO audit_chains (id, seq, link, base_seq, base_link) VALUES ($1, 0, '', 0, '') ON CONFLICT DO NOTHING`, firstChain))
 		if errors.Is(err, ErrNotFound) {
 			return nil // another instance was faster
 		}
@@ -192,8 +193,8 @@ func (db *DB) chain(ctx context.Context, tx *sql.Tx, insert *sql.Stmt, links []l
 	var head link
 	switch err := row.Scan(&head.chain, &head.seq, &head.link); {
 	case errors.Is(err, sql.ErrNoRows):
-		head.chain, head.link = rand.Text()[:8], []byte{}
-		if _, err := tx.ExecContext(ctx, `INSERT INTO audit_chains (id, seq, link, base_seq, base_link) VALUES ($1, 0, $2, 0, $2)`, head.chain, head.link); err != nil {
+		head.chain = rand.Text()[:8]
+		if _, err := tx.ExecContext(ctx, `INSERT INTO audit_chains (id, seq, link, base_seq, base_link) VALUES ($1, 0, '', 0, '')`, head.chain); err != nil {
 			return err
 		}
 	case err != nil:
@@ -241,7 +242,7 @@ func (db *DB) chainNote(ctx context.Context, tx *sql.Tx, kind, person string, n 
 
 func noteLink(kind, person string, n linkNote) (link, error) {
 	note, err := json.Marshal(n)
-	return link{kind: kind, person: ownerMark(person), at: millis(time.Now()), note: string(note), digest: []byte{}}, err
+	return link{kind: kind, person: ownerMark(person), at: millis(time.Now()), note: string(note)}, err
 }
 
 // purgeAudit deletes the rows from before a time, and says so in a chain. Then links that
@@ -304,7 +305,7 @@ func (db *DB) shorten(ctx context.Context, tx *sql.Tx, chain string, before int6
 	if last <= base {
 		return nil
 	}
-	var at []byte
+	var at string
 	row = tx.QueryRowContext(ctx, `SELECT link FROM audit_links WHERE chain = $1 AND seq = $2`, chain, last)
 	switch err := row.Scan(&at); {
 	case errors.Is(err, sql.ErrNoRows):
@@ -318,7 +319,7 @@ func (db *DB) shorten(ctx context.Context, tx *sql.Tx, chain string, before int6
 	if _, err := tx.ExecContext(ctx, `UPDATE audit_chains SET base_seq = $2, base_link = $3 WHERE id = $1`, chain, last, at); err != nil {
 		return err
 	}
-	l, err := noteLink(linkBase, "", linkNote{Before: before, Seq: last, Link: hex.EncodeToString(at)})
+	l, err := noteLink(linkBase, "", linkNote{Before: before, Seq: last, Link: at})
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"encoding/hex"
@@ -171,13 +170,13 @@ func (v *verifier) wrong(p AuditProblem) {
 type chainEnds struct {
 	head     link
 	base     int64
-	baseLink []byte
+	baseLink string
 }
 
 func (v *verifier) chains(ctx context.Context) ([]chainEnds, error) {
 	return rowsOf(func(s scanner) (c chainEnds, err error) {
 		err = s.Scan(&c.head.chain, &c.head.seq, &c.head.link, &c.base, &c.baseLink)
-		v.Heads = append(v.Heads, AuditHead{c.head.chain, c.head.seq, hex.EncodeToString(c.head.link)})
+		v.Heads = append(v.Heads, AuditHead{c.head.chain, c.head.seq, c.head.link})
 		return c, err
 	})(v.tx.QueryContext(ctx, `SELECT id, seq, link, base_seq, base_link FROM audit_chains ORDER BY id`))
 }
@@ -228,7 +227,7 @@ func (v *verifier) reasons(ctx context.Context) error {
 			v.removed[l.person] = true
 		case linkArgs:
 			f := forgetting{l.person, n.Bot}
-			v.forgotten[f] = max(v.forgotten[f], l.at)
+			v.forgotten[f] = max(v.forgotten[f], n.Until)
 		}
 	}
 	if err := rows.Err(); err != nil {
@@ -281,12 +280,12 @@ func (v *verifier) walk(ctx context.Context, c chainEnds) error {
 			switch {
 			case l.seq != last.seq+1:
 				v.wrong(AuditProblem{Kind: AuditGap, Chain: l.chain, Seq: last.seq + 1})
-			case !bytes.Equal(l.link, l.after(last.link)):
+			case l.link != l.after(last.link):
 				v.wrong(AuditProblem{Kind: AuditBroken, Chain: l.chain, Seq: l.seq})
 			}
 			if l.row != "" {
 				v.row(l, rows)
-			} else if n := l.says(); l.kind == linkBase && n.Seq == c.base && n.Link == hex.EncodeToString(c.baseLink) {
+			} else if n := l.says(); l.kind == linkBase && n.Seq == c.base && n.Link == c.baseLink {
 				based = true
 			}
 			last = *l
@@ -295,7 +294,7 @@ func (v *verifier) walk(ctx context.Context, c chainEnds) error {
 	switch {
 	case last.seq < c.head.seq:
 		v.wrong(AuditProblem{Kind: AuditGap, Chain: last.chain, Seq: last.seq + 1})
-	case last.seq > c.head.seq || !bytes.Equal(last.link, c.head.link):
+	case last.seq > c.head.seq || last.link != c.head.link:
 		v.wrong(AuditProblem{Kind: AuditBroken, Chain: last.chain, Seq: last.seq})
 	case !based:
 		v.wrong(AuditProblem{Kind: AuditGap, Chain: last.chain, Seq: c.base})
@@ -305,7 +304,7 @@ func (v *verifier) walk(ctx context.Context, c chainEnds) error {
 
 // kept is a row as it is in the database.
 type kept struct {
-	digest []byte
+	digest string
 	bot    int64
 	args   string // their digest
 }
@@ -318,7 +317,7 @@ func (v *verifier) rowsFor(ctx context.Context, page []link) (map[[2]string]kept
 	_, err := rowsOf(func(s scanner) (none struct{}, err error) {
 		var salt sql.NullString
 		c, err := readCall(withMore{s, &salt})
-		values := c.values("")
+		values := c.appendValues(nil, "")
 		out[[2]string{linkCall, c.ID}] = kept{digest(linkCall, callNames, values[:len(callNames)]), c.Bot, digestArgs(c.Args, salt.String)}
 		return none, err
 	})(v.tx.QueryContext(ctx, `SELECT `+keptColumns+` FROM calls`+of, chain, from, to, linkCall))
@@ -353,7 +352,7 @@ func (v *verifier) row(l *link, rows map[[2]string]kept) {
 	case !there:
 		p.Kind = AuditMissing
 		v.wrong(p)
-	case !bytes.Equal(found.digest, l.digest):
+	case found.digest != l.digest:
 		p.Kind = AuditChanged
 		v.wrong(p)
 	case found.args == l.note:
@@ -400,19 +399,19 @@ func (v *verifier) unlinked(ctx context.Context, table string) error {
 
 // expect looks for a head that somebody has kept.
 func (v *verifier) expect(ctx context.Context, chains []chainEnds, h AuditHead) error {
-	var found []byte
+	found := ""
 	for _, c := range chains {
 		if c.head.chain == h.Chain && c.base == h.Seq {
 			found = c.baseLink // the link itself has become old
 		}
 	}
-	if found == nil {
+	if found == "" {
 		err := v.tx.QueryRowContext(ctx, `SELECT link FROM audit_links WHERE chain = $1 AND seq = $2`, h.Chain, h.Seq).Scan(&found)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
 	}
-	if hex.EncodeToString(found) != h.Hash {
+	if found != h.Hash {
 		v.wrong(AuditProblem{Kind: AuditHeadOff, Chain: h.Chain, Seq: h.Seq})
 	}
 	return nil

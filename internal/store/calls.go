@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -51,44 +52,53 @@ const (
 
 var callNames = strings.Split(callColumns, ", ")
 
-// values are what is kept of a call, column by column.
-func (c *Call) values(salt string) []any {
-	return texts([]any{
-		c.ID, millis(c.At), c.Person, c.Key, c.Bot, c.Turn, c.Door, c.Program, c.Device, c.Provider, c.Tool, c.Instance,
-		c.Took.Microseconds(), c.Bytes, c.Outcome, c.Code, c.Cause, nullString(c.Args), c.Actor, c.Address, nullString(salt),
-	})
+// appendValues appends what is kept of a call, column by column.
+func (c *Call) appendValues(to []any, salt string) []any {
+	n := len(to)
+	to = append(to, c.ID, millis(c.At), c.Person, c.Key, c.Bot, c.Turn, c.Door, c.Program, c.Device, c.Provider, c.Tool, c.Instance,
+		c.Took.Microseconds(), c.Bytes, c.Outcome, c.Code, c.Cause, nullString(c.Args), c.Actor, c.Address, nullString(salt))
+	texts(to[n:])
+	return to
 }
 
 // Add writes calls, and chains those that were not there yet. They are on the disk when it
 // returns, but for those of people who were removed meanwhile, which are left out.
 func (t Calls) Add(ctx context.Context, calls []Call) error {
-	single, err := t.db.preparedInsert(ctx, "calls", keptColumns, 1, "id")
+	single, err := t.db.preparedInsert(ctx, "calls", keptColumns, 1)
 	if err != nil {
 		return err
 	}
-	several, err := t.db.preparedInsert(ctx, "calls", keptColumns, callsAtOnce, "id")
+	several, err := t.db.preparedInsert(ctx, "calls", keptColumns, callsAtOnce)
 	if err != nil {
 		return err
 	}
-	chain, err := t.db.preparedInsert(ctx, "audit_links", linkColumns, linksAtOnce, "")
+	chain, err := t.db.preparedInsert(ctx, "audit_links", linkColumns, linksAtOnce)
 	if err != nil {
 		return err
 	}
-	return t.db.tx(ctx, func(tx *sql.Tx) error {
-		calls, err := t.ofTheLiving(ctx, tx, calls)
-		if err != nil {
-			return err
-		}
-		whole := len(calls) - len(calls)%callsAtOnce
-		links, err := insertCalls(ctx, tx, several, callsAtOnce, calls[:whole], nil)
-		if err != nil {
-			return err
-		}
-		if links, err = insertCalls(ctx, tx, single, 1, calls[whole:], links); err != nil {
-			return err
-		}
-		return t.db.chain(ctx, tx, chain, links)
-	})
+	add := func(atOnce int) error {
+		return t.db.tx(ctx, func(tx *sql.Tx) error {
+			calls, err := t.ofTheLiving(ctx, tx, calls)
+			if err != nil {
+				return err
+			}
+			whole := len(calls) - len(calls)%atOnce
+			links := make([]link, 0, len(calls))
+			if links, err = insertCalls(ctx, tx, several, atOnce, calls[:whole], links); err != nil {
+				return err
+			}
+			if links, err = insertCalls(ctx, tx, single, 1, calls[whole:], links); err != nil {
+				return err
+			}
+			return t.db.chain(ctx, tx, chain, links)
+		})
+	}
+	err = add(callsAtOnce)
+	if errors.Is(err, errSomeThere) {
+		several = single
+		err = add(1)
+	}
+	return err
 }
 
 // ofTheLiving are calls without those of people who have no account any more.
@@ -112,6 +122,10 @@ func (t Calls) ofTheLiving(ctx context.Context, tx *sql.Tx, calls []Call) ([]Cal
 	return slices.DeleteFunc(slices.Clone(calls), gone), nil
 }
 
+// errSomeThere says that of some calls that one statement inserts a few are there already,
+// as after the death of a process. Which ones is found out one by one.
+var errSomeThere = errors.New("some calls are there already")
+
 // insertCalls inserts calls with a statement that takes some at a time, and appends the
 // links of those that were not there yet.
 func insertCalls(ctx context.Context, tx *sql.Tx, insert *sql.Stmt, rows int, calls []Call, links []link) ([]link, error) {
@@ -123,42 +137,30 @@ func insertCalls(ctx context.Context, tx *sql.Tx, insert *sql.Stmt, rows int, ca
 	for some := range slices.Chunk(calls, rows) {
 		args = args[:0]
 		for i := range some {
-			salt := ""
-			if some[i].Args != "" {
-				salt = rand.Text()
-			}
-			args = append(args, some[i].values(salt)...)
+			args = some[i].appendValues(args, newSalt(some[i].Args))
 		}
-		kept, err := insertedIDs(insert.QueryContext(ctx, args...))
-		if err != nil {
+		n, err := affected(insert.ExecContext(ctx, args...))
+		switch {
+		case err != nil:
 			return links, err
+		case n == 0:
+			continue
+		case n < int64(len(some)):
+			return links, errSomeThere
 		}
 		for values := range slices.Chunk(args, len(args)/len(some)) {
-			id := values[0].(string)
-			if kept[id] {
-				links = append(links, callLink(values))
-			}
-			delete(kept, id) // it may be twice in the batch
+			links = append(links, callLink(values))
 		}
 	}
 	return links, nil
 }
 
-// insertedIDs are those of the rows that a statement has inserted.
-func insertedIDs(rows *sql.Rows, err error) (map[string]bool, error) {
-	if err != nil {
-		return nil, err
+// newSalt is what the digest of arguments is made with, if there are some.
+func newSalt(args string) string {
+	if args == "" {
+		return ""
 	}
-	defer rows.Close()
-	ids := make(map[string]bool, callsAtOnce)
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		ids[id] = true
-	}
-	return ids, rows.Err()
+	return rand.Text()
 }
 
 // callLink is the link of a call that is kept with some values.

@@ -174,6 +174,10 @@ func spans(whose, column string, from, until time.Time, span time.Duration) *whe
 // need not wait for long.
 const forgetAtOnce = 2000
 
+// forgetAhead is how far the clock of another instance may be ahead: the arguments of its
+// newest calls are to go too.
+const forgetAhead = time.Minute
+
 // Forget deletes an owner's traces, those of one bot if it is not 0, and returns how
 // many there were.
 func (t Traces) Forget(ctx context.Context, owner string, bot int64) (int64, error) {
@@ -201,12 +205,15 @@ func (t Conversations) Forget(ctx context.Context, owner string, bot int64) (int
 // ForgetArgs takes the arguments out of a person's calls, of those that one bot made if
 // it is not 0, and returns how many had some. That they were made stays.
 func (t Calls) ForgetArgs(ctx context.Context, person string, bot int64) (int64, error) {
-	err := t.db.tx(ctx, func(tx *sql.Tx) error { return t.db.chainNote(ctx, tx, linkArgs, person, linkNote{Bot: bot}) })
+	until := millis(time.Now().Add(forgetAhead))
+	err := t.db.tx(ctx, func(tx *sql.Tx) error {
+		return t.db.chainNote(ctx, tx, linkArgs, person, linkNote{Bot: bot, Until: until})
+	})
 	if err != nil {
 		return 0, err
 	}
 	return t.db.piecemeal(ctx, `UPDATE calls SET args = NULL, args_salt = NULL WHERE id IN (
-		SELECT id FROM calls WHERE person = $1 AND ($2 = 0 OR bot = $2) AND args IS NOT NULL LIMIT $3)`, person, bot)
+		SELECT id FROM calls WHERE person = $1 AND ($2 = 0 OR bot = $2) AND at <= $3 AND args IS NOT NULL LIMIT $4)`, person, bot, until)
 }
 
 // piecemeal runs a statement that changes some rows at a time until there are no more.

@@ -388,17 +388,10 @@ type insertKey struct {
 }
 
 // preparedInsert is a statement that inserts several rows at once and leaves out
-// those whose key is there already; if returning is a column, it is returned of those
-// that are inserted. A transaction that uses it must not have begun yet: SQLite has one
-// connection for writing.
-func (db *DB) preparedInsert(ctx context.Context, table, columns string, rows int, returning string) (*sql.Stmt, error) {
-	return prepareOnce(ctx, db.w, &db.inserts, insertKey{table, rows}, func() string {
-		text := db.insertText(table, columns, rows)
-		if returning != "" {
-			text += " RETURNING " + returning
-		}
-		return text
-	})
+// those whose key is there already. A transaction that uses it must not have begun
+// yet: SQLite has one connection for writing.
+func (db *DB) preparedInsert(ctx context.Context, table, columns string, rows int) (*sql.Stmt, error) {
+	return prepareOnce(ctx, db.w, &db.inserts, insertKey{table, rows}, func() string { return db.insertText(table, columns, rows) })
 }
 
 // insertText is where the databases differ. For SQLite $1 is a name, and it looks

@@ -3,14 +3,14 @@
 -- +goose Up
 -- The rows of calls and acts are chained by hash. A writer takes a chain that nobody else
 -- has at the moment, so that there are as many as there were ever writers at once: one
--- with SQLite. seq and link are of the newest link; what is up to base_seq was deleted
+-- with SQLite. seq and link are of the newest link, in hex as all of them; what is up to base_seq was deleted
 -- because it is old.
 CREATE TABLE audit_chains (
     id        TEXT PRIMARY KEY,
     seq       BIGINT NOT NULL,
-    link      BYTEA NOT NULL,
+    link      TEXT NOT NULL,
     base_seq  BIGINT NOT NULL,
-    base_link BYTEA NOT NULL
+    base_link TEXT NOT NULL
 );
 
 -- A link is of a row (kind is its table, row_id its id, at its time), or tells of rows that
@@ -23,8 +23,8 @@ CREATE TABLE audit_links (
     person TEXT NOT NULL,
     at     BIGINT NOT NULL,
     note   TEXT NOT NULL,
-    digest BYTEA NOT NULL,
-    link   BYTEA NOT NULL,
+    digest TEXT NOT NULL,
+    link   TEXT NOT NULL,
     PRIMARY KEY (chain, seq)
 );
 CREATE INDEX audit_links_row ON audit_links (row_id);
