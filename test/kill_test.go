@@ -45,6 +45,7 @@ type deeds struct {
 	bound []string // wearers
 	keys  []addedKey
 	bots  []addedBot
+	heads []string // of the audit trail when it was looked at last
 }
 
 // work does everything at once until enough has been acknowledged, and kills the
@@ -153,6 +154,19 @@ func (d *deeds) addBot(name string) bool {
 
 // check looks for everything in the database.
 func (d *deeds) check(t *testing.T) {
+	// Nothing is wrong with the audit trail, and it goes on from where it was.
+	verify := []string{"audit", "verify"}
+	for _, h := range d.heads {
+		verify = append(verify, "--expect", h)
+	}
+	var trail struct {
+		Heads []string
+		Rows  int
+	}
+	d.p.json(t, &trail, verify...)
+	if d.heads = trail.Heads; trail.Rows == 0 {
+		t.Error("the audit trail is empty")
+	}
 	t.Helper()
 	db := storetest.Open(t, d.p.db)
 	defer db.Close()
