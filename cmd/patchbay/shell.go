@@ -66,7 +66,7 @@ func (sh *shell) fail(err error) int {
 	}
 	if problems, ok := errors.AsType[config.Problems](err); ok {
 		for _, p := range problems {
-			fmt.Fprintln(sh.stderr, "patchbay:", p.Error())
+			fmt.Fprintln(sh.stderr, "patchbay:", sh.problem(p))
 		}
 		return exitCode(err)
 	}
