@@ -153,6 +153,10 @@ func (p pages) installation(v *page.Visit) {
 // troubles say what keeps a server from its work.
 var troubles = map[string]talk.Say{"stopping": sayStopping, "database": sayNoDatabase, "bus": sayNoBus}
 
+// trailShown is how many links of the audit trail the page of the journal checks: some
+// hundredths of a second.
+const trailShown = 1000
+
 // acts is the journal of the installation.
 func (p pages) acts(v *page.Visit) {
 	list, err := p.Acts(v.Context(), v.Operator(), control.ActsWanted{Before: v.FormValue("before")})
@@ -160,7 +164,12 @@ func (p pages) acts(v *page.Visit) {
 		v.Fail(err)
 		return
 	}
-	v.Show(http.StatusOK, actsPage(v, list))
+	trail, err := p.VerifyAudit(v.Context(), v.Operator(), control.AuditWanted{Newest: trailShown})
+	if err != nil {
+		v.Fail(err)
+		return
+	}
+	v.Show(http.StatusOK, actsPage(v, list, trail))
 }
 
 // actWords say what was done.

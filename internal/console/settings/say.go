@@ -123,6 +123,8 @@ var (
 	sayOpenAPI    = talk.Say{Zh: "API 的 OpenAPI 描述", En: "The API, as OpenAPI"}
 
 	sayActsTold      = talk.Say{Zh: "谁更改了账号、密钥、机器人、设备、工具或记录，用哪个密钥，从哪个地址。保留时间与工具调用的记录一样（audit.keep）。", En: "Who changed accounts, keys, bots, devices, tools or records, by which key and from which address. It is kept as long as the trail of calls (audit.keep)."}
+	sayTrailGood     = talk.Say{Zh: "最新的记录与写入时一致。", En: "The newest rows are as they were written."}
+	sayTrailBroken   = talk.Say{Zh: "记录在写入后被改动过（问题：%d）。用 patchbay audit verify 查看是哪些。", En: "Rows were changed after they were written (problems: %d). See which with patchbay audit verify."}
 	sayNoActs        = talk.Say{Zh: "还没有记录", En: "Nothing yet"}
 	sayNoActsTold    = talk.Say{Zh: "添加成员、更改角色、创建密钥、备份这样的事会记在这里。", En: "Adding people, changing roles, making keys and making backups is written down here."}
 	sayTerminal      = talk.Say{Zh: "命令行", En: "command line"}

@@ -3,9 +3,11 @@ package settings_test
 import (
 	"bufio"
 	"bytes"
+	"database/sql"
 	"io"
 	"mime/multipart"
 	"net/http"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -144,7 +146,7 @@ func TestBrowsers(t *testing.T) {
 
 func TestPeople(t *testing.T) {
 	unplugged := make(chan int64, 1)
-	r, _ := newRig(t, control.Options{Disconnect: func(bot int64) { unplugged <- bot }})
+	r, folder := newRig(t, control.Options{Disconnect: func(bot int64) { unplugged <- bot }})
 	ada := r.As(r.Person)
 	p := ada.Post("/settings/people/new", "name", "eve", "role", "member", "lang", "zh", "password", "")
 	made := regexp.MustCompile(`<code id="made">([^<]+)</code>`).FindStringSubmatch(p.Text)
@@ -198,8 +200,19 @@ func TestPeople(t *testing.T) {
 		t.Errorf("the last one: %d %s", p.Status, p.Text)
 	}
 	p = ada.Get("/settings/acts")
-	if !p.Has("added a person", "changed a role", "eve: member → admin", "set a password", "removed a person") {
+	if !p.Has("added a person", "changed a role", "eve: member → admin", "set a password", "removed a person", "newest rows are as they were written") {
 		t.Errorf("the log has %s", p.Text)
+	}
+	db, err := sql.Open("sqlite", filepath.Join(folder, store.FileName)+"?_pragma=busy_timeout(10000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(`UPDATE acts SET about = 'nobody' WHERE act = 'person.removed'`); err != nil {
+		t.Fatal(err)
+	}
+	if p = ada.Get("/settings/acts"); !p.Has("Rows were changed after they were written (problems: 1)") {
+		t.Errorf("of a changed row it says %s", p.Text)
 	}
 }
 
