@@ -1,9 +1,11 @@
 package main
 
 import (
+	"io"
 	"strings"
 
 	"patchbay/internal/config"
+	"patchbay/internal/talk"
 )
 
 type configDocCmd struct{}
@@ -30,7 +32,11 @@ type setting struct {
 // Run prints the table.
 func (c *configDocCmd) Run(sh *shell) error {
 	var b strings.Builder
-	if err := config.WriteDoc(&b); err != nil {
+	write := config.WriteDoc
+	if sh.lang == talk.Chinese {
+		write = writeDocInChinese
+	}
+	if err := write(&b); err != nil {
 		return err
 	}
 	var list []setting
@@ -38,4 +44,25 @@ func (c *configDocCmd) Run(sh *shell) error {
 		list = append(list, setting{k.Path, k.Env, k.Flag, string(k.Type), k.Default, k.Range, k.Secret, k.Doc})
 	}
 	return sh.result(list, func() { sh.printf("%s", b.String()) })
+}
+
+var (
+	sayDocHead   = talk.Say{Zh: "| 设置 | 环境变量 | 参数 | 默认 | 含义 |", En: "| key | environment | flag | default | meaning |"}
+	sayDocSecret = talk.Say{
+		Zh: "机密：可以从文件读取，文件由 `%s`、`%s` 或 `%s` 指定。",
+		En: " Secret: can be read from a file, named by `%s`, `%s` or `%s`.",
+	}
+)
+
+// writeDocInChinese is [config.WriteDoc] in Chinese.
+func writeDocInChinese(w io.Writer) error {
+	return config.WriteDocIn(w, config.DocWords{
+		Head: sayDocHead.Zh, Allowed: sayRange.Zh, Secret: sayDocSecret.Zh,
+		Text: func(text string) string {
+			if chinese, ok := chineseHelp()[text]; ok {
+				return chinese
+			}
+			return rangeWords.Replace(phraseInChinese(text))
+		},
+	})
 }

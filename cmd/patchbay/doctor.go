@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -134,7 +135,17 @@ func (d *doctor) fail(check talk.Say, found string, advice talk.Say, args ...any
 }
 
 // why is an error in words.
-func (d *doctor) why(err error) string { return talk.Told(app.Explain(err), d.sh.lang) }
+func (d *doctor) why(err error) string {
+	problems, ok := errors.AsType[config.Problems](err)
+	if !ok {
+		return talk.Told(app.Explain(err), d.sh.lang)
+	}
+	var lines []string
+	for _, p := range problems {
+		lines = append(lines, d.sh.problem(p))
+	}
+	return strings.Join(lines, "\n")
+}
 
 // show prints a line for each check.
 func (d *doctor) show() {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode"
 
 	"patchbay/internal/config"
 	"patchbay/internal/talk"
@@ -117,5 +118,37 @@ func TestWrongSettingsInChinese(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
+	}
+}
+
+// The Chinese page of the manual is what is printed in a Chinese terminal, all of it in
+// Chinese.
+func TestSettingsPageInChinese(t *testing.T) {
+	const name, mark = "../../docs/configuration.zh-CN.md", "<!-- settings -->\n"
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, tables, ok := strings.Cut(string(text), mark)
+	if !ok {
+		t.Fatalf("%s has no line %q", name, mark)
+	}
+	var want strings.Builder
+	if err := writeDocInChinese(&want); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(want.String()) {
+		if cells := strings.Split(line, "|"); len(line) > 1 && !strings.HasPrefix(line, "|---") && !strings.HasPrefix(line, "###") && !strings.ContainsFunc(cells[max(len(cells)-2, 0)], func(r rune) bool { return unicode.Is(unicode.Han, r) }) {
+			t.Errorf("there is no Chinese in %s", line)
+		}
+	}
+	switch {
+	case tables == want.String():
+	case *update:
+		if err := os.WriteFile(name, []byte(head+mark+want.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("%s is not what the settings are now; run: go test ./cmd/patchbay -run %s -update", name, t.Name())
 	}
 }

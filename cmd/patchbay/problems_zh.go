@@ -11,10 +11,10 @@ import (
 	"patchbay/internal/talk"
 )
 
-// problemsInChinese has what can be wrong with the settings as internal/config says it, and
-// behind a tab on the next line the same in Chinese. A … stands for anything: the one
-// that says most by itself counts, and what a … stands for is looked for too.
-// TestProblemsInChinese finds what is missing.
+// problemsInChinese has what can be wrong with the settings, and what their groups are about,
+// as internal/config says it, and behind a tab on the next line the same in Chinese. A …
+// stands for anything: the one that says most by itself counts, and what a … stands for is
+// looked for too. TestProblemsInChinese finds what is missing.
 //
 //go:embed problems_zh.txt
 var problemsInChinese string

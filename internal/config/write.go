@@ -131,32 +131,50 @@ func wrap(text string, width int) string {
 	return b.String()
 }
 
+// DocWords are what [WriteDocIn] says in a language.
+type DocWords struct {
+	Head    string                   // of a table: the titles of its columns
+	Allowed string                   // with a %s for the range
+	Secret  string                   // with a %s each for key, variable and flag of the file
+	Text    func(text string) string // what a setting or a group means
+}
+
+var englishDoc = DocWords{
+	Head:    "| key | environment | flag | default | meaning |",
+	Allowed: " Allowed: %s.",
+	Secret:  " Secret: can be read from a file, named by `%s`, `%s` or `%s`.",
+	Text:    func(text string) string { return text },
+}
+
 // WriteDoc writes the settings as Markdown: a table for each group, of key,
 // environment variable, flag, default and meaning.
-func WriteDoc(w io.Writer) error {
+func WriteDoc(w io.Writer) error { return WriteDocIn(w, englishDoc) }
+
+// WriteDocIn is [WriteDoc] in a language.
+func WriteDocIn(w io.Writer, words DocWords) error {
 	b := bufio.NewWriter(w)
 	at := ""
-	writeTableHead(b)
+	words.writeHead(b)
 	for _, k := range known.keys {
 		if g, _, nested := strings.Cut(k.Path, "."); nested && g != at {
 			at = g
-			fmt.Fprintf(b, "\n### %s\n\n%s\n\n", g, known.groups[g].doc)
-			writeTableHead(b)
+			fmt.Fprintf(b, "\n### %s\n\n%s\n\n", g, words.Text(known.groups[g].doc))
+			words.writeHead(b)
 		}
-		doc := k.Doc
+		doc := words.Text(k.Doc)
 		if k.Range != "" {
-			doc += " Allowed: " + k.Range + "."
+			doc += fmt.Sprintf(words.Allowed, words.Text(k.Range))
 		}
 		if k.Secret {
-			doc += " Secret: can be read from a file, named by `" + k.Path + fileKey + "`, `" + k.Env + fileEnv + "` or `" + k.Flag + fileFlag + "`."
+			doc += fmt.Sprintf(words.Secret, k.Path+fileKey, k.Env+fileEnv, k.Flag+fileFlag)
 		}
 		fmt.Fprintf(b, "| `%s` | `%s` | `%s` | %s | %s |\n", k.Path, k.Env, k.Flag, code(k.Default), cell(doc))
 	}
 	return b.Flush()
 }
 
-func writeTableHead(b *bufio.Writer) {
-	b.WriteString("| key | environment | flag | default | meaning |\n|---|---|---|---|---|\n")
+func (d DocWords) writeHead(b *bufio.Writer) {
+	b.WriteString(d.Head + "\n|---|---|---|---|---|\n")
 }
 
 func code(text string) string {
