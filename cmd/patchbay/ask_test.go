@@ -13,9 +13,10 @@ import (
 )
 
 // withParrot is a desk with a person and an echo bot.
-func withParrot(t *testing.T) *desk {
+func withParrot(t *testing.T, env ...string) *desk {
 	t.Helper()
 	d := newDesk(t)
+	d.env = append(d.env, env...)
 	d.ok("user", "add", "ada")
 	d.ok("bot", "add", "--name", "parrot", "--kind", "echo")
 	return d

@@ -29,8 +29,7 @@ func shows(t *testing.T, b *app.Base, hardware, client string) string {
 // withKitchen is a desk with a person, a bot, and a device that is called kitchen.
 func withKitchen(t *testing.T) (*desk, *app.Base) {
 	t.Helper()
-	d := withParrot(t)
-	d.env = append(d.env, "PATCHBAY_SECRET="+boardtest.Secret)
+	d := withParrot(t, "PATCHBAY_SECRET="+boardtest.Secret)
 	b := d.base()
 	p, err := b.Store.People.ByName(t.Context(), "ada")
 	if err != nil {

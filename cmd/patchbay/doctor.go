@@ -86,6 +86,10 @@ func (d *doctor) examine(ctx context.Context, flags dataFlags) {
 		return
 	}
 	b, err := app.OpenBase(ctx, d.settings, thisBuild().Version, d.sh.logger())
+	if app.IsSecretWrong(err) {
+		d.fail(sayCheckKey, d.why(err), adviceKey)
+		return
+	}
 	if err != nil {
 		d.fail(sayCheckDatabase, d.why(err), talk.Say{Zh: "检查数据库地址、权限和密钥。", En: "See whether its address, its rights and the secret key are right."})
 		return

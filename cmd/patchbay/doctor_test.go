@@ -139,8 +139,7 @@ func TestDoctorFindsALostKey(t *testing.T) {
 	d.ok("bot", "add", "--name", "m", "--kind", "openai", "--set", "base_url=http://127.0.0.1:1/v1", "--set", "model=m", "--set", "api_key=sk-x")
 	d.env = append(d.env, "PATCHBAY_LISTEN="+free(t), "PATCHBAY_SECRET="+strings.Repeat("ab", 32))
 	all := d.examine(exitFailed)
-	want(t, all, "secret key", good, "settings")
-	want(t, all, "bot 1 (m)", bad, "sealed with another key")
+	want(t, all, "secret key", bad, "not the one of this installation")
 }
 
 func TestDoctorFindsADeadServer(t *testing.T) {

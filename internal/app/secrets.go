@@ -58,6 +58,12 @@ var (
 	errNoSecret      = sayNoSecret.Wrong()
 )
 
+// IsSecretWrong reports whether an error of [OpenBase] is about the secret, which is not
+// the one of the installation, or gone.
+func IsSecretWrong(err error) bool {
+	return errors.Is(err, errStrangeSecret) || errors.Is(err, errNoSecret)
+}
+
 // Secrets are the secrets of the installation, as the database has them. It is safe for
 // concurrent use.
 type Secrets struct {

@@ -198,11 +198,14 @@ func (v *vault) redeems(when string, b *Base) {
 // until waits for something that another goroutine does.
 func (v *vault) until(what string, ok func() bool) {
 	v.t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); {
-		if time.Now().After(end) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.After(time.Minute); !ok(); {
+		select {
+		case <-tick.C:
+		case <-end:
 			v.t.Fatal(what)
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 }
 
