@@ -84,7 +84,9 @@ func serveKitchen(t *testing.T, d *desk) *kitchenServer {
 	door, err := api.New(api.Options{
 		Control: control.New(control.Options{
 			Board: rig.Board, Accounts: rig.Accounts,
-			Listen: func(ctx context.Context, device int64, w io.Writer) error { return s.listen(ctx, device, w) },
+			Listen: func(ctx context.Context, device int64, _ tool.Caller, w io.Writer) error {
+				return s.listen(ctx, device, w)
+			},
 		}),
 		Guard: account.NewGuard(100, nil), Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Address: func(*http.Request) netip.Addr { return netip.MustParseAddr("127.0.0.1") },

@@ -59,7 +59,7 @@ func newHouse(t *testing.T) *house {
 		Control: control.New(control.Options{
 			Board: h.Board, Accounts: h.Accounts, Upstreams: keepUpstreams(h), Disconnect: func(int64) {},
 			Nodes: func(context.Context, control.NodeAct) (json.RawMessage, error) { return json.RawMessage(`{}`), nil },
-			Listen: func(ctx context.Context, device int64, w io.Writer) error {
+			Listen: func(ctx context.Context, device int64, _ tool.Caller, w io.Writer) error {
 				return h.listen(ctx, device, w)
 			},
 		}),

@@ -44,7 +44,7 @@ func (s *Server) setUp(v *page.Visit) {
 	case errors.Is(err, account.ErrSetUp):
 		v.To("/signin")
 	case errors.Is(err, account.ErrSetupCode):
-		s.refused(v, "setup")
+		s.refused(v, "setup", "")
 		again(http.StatusForbidden, v.Say(sayWrongCode))
 	case s.unchecked(v, err, again):
 	case err != nil:
@@ -75,9 +75,12 @@ func (s *Server) signIn(v *page.Visit) {
 	token, p, err := s.Accounts.SignIn(v.Context(), f.Name, v.FormValue("password"), s.browser(v))
 	switch {
 	case errors.Is(err, account.ErrPassword):
-		s.refused(v, "signin")
+		s.refused(v, "signin", f.Name)
 		again(http.StatusForbidden, v.Say(sayWrongPassword))
 	case s.unchecked(v, err, again):
+		if errors.Is(err, account.ErrTries) {
+			s.noteRefused(v, f.Name)
+		}
 	case err != nil:
 		v.Fail(err)
 	default:
@@ -125,6 +128,8 @@ func (s *Server) signOut(v *page.Visit) {
 			v.Fail(err)
 			return
 		}
+		by := control.Caller{Person: v.Who.Person.ID, Program: "console", Address: s.Address(v.Request).String()}
+		s.Control.Note(v.Context(), by, control.ActSignInsEnded, "1")
 	}
 	v.Admit("")
 	v.To("/signin")
@@ -154,9 +159,16 @@ func (s *Server) unchecked(v *page.Visit, err error, again func(int, string)) bo
 }
 
 // refused notes a wrong password or code.
-func (s *Server) refused(v *page.Visit, door string) {
+func (s *Server) refused(v *page.Visit, door, name string) {
 	s.signIns.WithLabelValues("refused").Inc()
 	s.Logger.WarnContext(v.Context(), "a password was refused", "door", door, "address", s.Address(v.Request))
+	s.noteRefused(v, name)
+}
+
+// noteRefused writes down that a password was wrong, or was not looked at.
+func (s *Server) noteRefused(v *page.Visit, name string) {
+	by := control.Caller{Person: v.Who.Person.ID, Program: "console", Address: s.Address(v.Request).String()}
+	s.Control.Refused(v.Context(), by, name)
 }
 
 // confirmPage asks for the password once more, before secrets are shown.
@@ -184,7 +196,7 @@ func (s *Server) confirm(v *page.Visit) {
 	token, err := s.Accounts.Confirm(v.Context(), v.Who, v.FormValue("password"))
 	switch {
 	case errors.Is(err, account.ErrPassword):
-		s.refused(v, "confirm")
+		s.refused(v, "confirm", "")
 		again(http.StatusForbidden, v.Say(sayWrongPasswordOnly))
 	case s.unchecked(v, err, again):
 	case errors.Is(err, account.ErrSignedOut): // meanwhile

@@ -16,6 +16,7 @@ import (
 	"patchbay/internal/plug/learn"
 	"patchbay/internal/store"
 	"patchbay/internal/talk"
+	"patchbay/internal/tool"
 )
 
 // Options make a [Service]. Board, Accounts and Version are required.
@@ -44,10 +45,10 @@ type Options struct {
 	// Listen writes what a device hears to w, as an Ogg stream, until ctx ends or the
 	// device ends it. Its error is told as it says if it is, or wraps, a *tool.Error.
 	// If it is nil, there is nothing to be listened to.
-	Listen func(ctx context.Context, device int64, w io.Writer) error
+	Listen func(ctx context.Context, device int64, who tool.Caller, w io.Writer) error
 	// Hear is Listen for browsers, as a WAV stream: they play Ogg half a minute late. It
 	// is there whenever Listen is.
-	Hear func(ctx context.Context, device int64, w io.Writer) error
+	Hear func(ctx context.Context, device int64, who tool.Caller, w io.Writer) error
 	// Nodes does something about OpenClaw's nodes. Its error is told as it says if it
 	// is, or wraps, a [*NodeError].
 	Nodes func(context.Context, NodeAct) (json.RawMessage, error)
@@ -62,9 +63,10 @@ type Options struct {
 // Service is what people can do. It is safe for concurrent use.
 type Service struct {
 	Options
-	days    days
-	samples samples
-	copying chan struct{} // holds who makes or reads a backup
+	days     days
+	samples  samples
+	refusals refusals
+	copying  chan struct{} // holds who makes or reads a backup
 }
 
 // New makes a service.

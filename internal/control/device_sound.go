@@ -56,7 +56,10 @@ func (s *Service) StreamSound(w http.ResponseWriter, r *http.Request, c Caller, 
 	}
 	s.Logger.InfoContext(r.Context(), "somebody listens to a device", "device", d.Number, "person", c.Person, "key", c.Key)
 	began := time.Now()
-	s.noteListening(r.Context(), c, d, began)
+	who := tool.Caller{
+		Person: d.Owner, Actor: c.ActsFor(d.Owner), Address: c.Address, Key: c.Key, Only: c.Only, Door: c.Program, Program: c.Agent, Lang: string(c.Lang),
+	}
+	s.noteListening(c, who, d, began)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	out := &soundWriter{w: w, kind: kind, control: http.NewResponseController(w), gone: cancel}
@@ -66,7 +69,7 @@ func (s *Service) StreamSound(w http.ResponseWriter, r *http.Request, c Caller, 
 	if kind == SoundWAV {
 		listen = s.Hear
 	}
-	err = listen(ctx, d.Number, out)
+	err = listen(ctx, d.Number, who, out)
 	begun = out.end()
 	switch {
 	case ctx.Err() != nil, err == nil && begun: // the caller has gone, or the device has ended it
@@ -85,15 +88,13 @@ func (s *Service) StreamSound(w http.ResponseWriter, r *http.Request, c Caller, 
 
 // noteListening writes into the audit trail that somebody listens, when they begin: the
 // owner is to see it at once.
-func (s *Service) noteListening(ctx context.Context, c Caller, d store.Device, began time.Time) {
+func (s *Service) noteListening(c Caller, who tool.Caller, d store.Device, began time.Time) {
 	outlet, _, _ := s.Board.Plugged(board.DeviceOutlet(d.Number))
 	name := listenAct
 	if outlet.Slug != "" {
 		name = outlet.Slug + "_" + name
 	}
-	s.Board.Note(board.Access{Rules: c.Rules, Caller: tool.Caller{
-		Person: d.Owner, Actor: c.ActsFor(d.Owner), Address: c.Address, Key: c.Key, Only: c.Only, Door: c.Program, Program: c.Agent, Lang: string(c.Lang),
-	}}, outlet, name, nil, nil, nil, began)
+	s.Board.Note(board.Access{Rules: c.Rules, Caller: who}, outlet, name, nil, nil, nil, began)
 }
 
 // listenAct is how listening is called in the audit trail.

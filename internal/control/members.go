@@ -34,6 +34,7 @@ const (
 	ActSignedIn        = "person.signed_in"
 	ActProfile         = "person.profile"
 	ActSignInsEnded    = "person.signed_out"
+	ActSignInRefused   = "person.refused"
 	ActBotAdded        = "bot.added"
 	ActBotChanged      = "bot.changed"
 	ActBotRemoved      = "bot.removed"

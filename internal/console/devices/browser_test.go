@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"testing"
+	"time"
 
 	"patchbay/internal/account"
 	"patchbay/internal/console/browsertest"
@@ -70,6 +71,12 @@ func TestDeviceInABrowser(t *testing.T) {
 
 	h.socket.Notify("patchbay/talk", json.RawMessage(`{"session":"1"}`))
 	b.Reads("#notices", "Somebody began to talk to it")
+	h.gadget.mu.Lock()
+	h.gadget.say["status"] = tool.JSON(map[string]any{"online": true, "state": "idle", "listeners": []any{map[string]any{"name": "eve", "what": "listen", "since": time.Now()}}})
+	h.gadget.mu.Unlock()
+	h.socket.Notify("patchbay/heard", json.RawMessage(`{"name":"eve","what":"listen"}`))
+	b.Reads("#notices", "eve is listening")
+	b.Reads("#now", "eve is listening since")
 	if typed := browsertest.Ask[string](b, `document.querySelector("#doing textarea").value`); typed != "hello" {
 		t.Errorf("what was typed is %q by now", typed)
 	}

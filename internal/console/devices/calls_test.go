@@ -230,3 +230,20 @@ func TestListen(t *testing.T) {
 		}
 	}
 }
+
+// The page of a device says who listens now and since when, and who did last; one that is
+// open asks again at once when somebody begins.
+func TestPageSaysWhoListens(t *testing.T) {
+	h := newHouse(t)
+	ada := h.As(h.Person)
+	began := time.Date(2026, 3, 4, 9, 30, 0, 0, time.UTC)
+	h.gadget.mu.Lock()
+	h.gadget.say["status"] = tool.JSON(map[string]any{
+		"online": true, "state": "idle", "listeners": []any{map[string]any{"name": "eve", "what": "listen", "since": began}},
+		"last_listener": map[string]any{"name": "bob", "what": "record", "since": began, "until": began},
+	})
+	h.gadget.mu.Unlock()
+	if p := ada.Ask("GET", "/devices/1/now"); !p.Has("eve is listening", "2026-03-04T09:30", "Heard last by", "bob recorded") {
+		t.Errorf("the page says %s", p.Text)
+	}
+}

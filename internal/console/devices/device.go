@@ -153,6 +153,11 @@ func (p *pages) deviceLive(v *page.Visit) {
 				if err := live.put("#notices", toldPart(v, told)); err != nil {
 					return err
 				}
+				if n.Method == noticeHeard || n.Method == noticeUnheard {
+					if err := send(patch("#now-again", "outerHTML", nowAgain(&d))); err != nil {
+						return err
+					}
+				}
 			case <-again.C:
 				if err := p.lookAt(ctx, v, d.Number, live); err != nil {
 					return err
@@ -209,11 +214,15 @@ func (p *pages) lookAt(ctx context.Context, v *page.Visit, number int64, l *devi
 	return l.send(patch("#now-again", "outerHTML", nowAgain(&d)))
 }
 
+// The notices that somebody begins to hear or see what is near a device, and has ended.
+const noticeHeard, noticeUnheard = "patchbay/heard", "patchbay/unheard"
+
 // words says what a notice means.
 func words(v *page.Visit, n *board.Notice) string {
 	var params struct {
 		Via   string `json:"via"`
 		Bytes int64  `json:"bytes"`
+		ear
 	}
 	if len(n.Params) > 0 {
 		json.Unmarshal(n.Params, &params) //nolint:errcheck // what it does not say is empty
@@ -229,6 +238,10 @@ func words(v *page.Visit, n *board.Notice) string {
 		return v.Say(sayQuiet)
 	case "patchbay/photo":
 		return v.Say(sayPhotoCame, page.Size(params.Bytes))
+	case noticeHeard:
+		return v.Say(sayEars[params.What], params.Name)
+	case noticeUnheard:
+		return v.Say(sayNoEars[params.What], params.Name)
 	}
 	text := n.Method
 	if len(n.Params) > 0 && string(n.Params) != "{}" && string(n.Params) != "null" {

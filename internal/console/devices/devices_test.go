@@ -89,8 +89,10 @@ func newHouse(t *testing.T) *house {
 		"self.get_device_status": tool.Text(`{"audio_speaker":{"volume":37},"screen":{"brightness":60,"theme":"dark"},"battery":{"level":80,"charging":false},"network":{"type":"wifi","ssid":"home"}}`),
 	}}}
 	h.Rig = consoletest.New(t, consoletest.Options{Control: control.Options{
-		Listen: func(context.Context, int64, io.Writer) error { return errors.New("pages do not play Ogg") },
-		Hear:   func(ctx context.Context, device int64, w io.Writer) error { return h.listen(ctx, device, w) },
+		Listen: func(context.Context, int64, tool.Caller, io.Writer) error { return errors.New("pages do not play Ogg") },
+		Hear: func(ctx context.Context, device int64, _ tool.Caller, w io.Writer) error {
+			return h.listen(ctx, device, w)
+		},
 	}}, func(r *consoletest.Rig) []page.Route { return devices.Routes(r.Control) })
 	h.kettle = h.own(h.Person, "aa:aa:aa:aa:aa:01", "kettle")
 	h.plug()

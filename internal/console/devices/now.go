@@ -33,7 +33,24 @@ type status struct {
 	Waiting int       `json:"waiting"`
 	Talk    *sounds   `json:"conversation"`
 	Last    *sounds   `json:"last_conversation"`
+
+	Listeners []ear `json:"listeners"`
+	Listened  *ear  `json:"last_listener"`
 }
+
+// ear is somebody who hears or sees what is near a device.
+type ear struct {
+	Name  string    `json:"name"`
+	What  string    `json:"what"` // listen, record or photo
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until"`
+}
+
+// What somebody does who hears or sees what is near a device, and did.
+var (
+	sayEars   = map[string]talk.Say{"listen": sayEarsLive, "record": sayEarsFile, "photo": sayEarsPhoto}
+	sayNoEars = map[string]talk.Say{"listen": sayHeardLive, "record": sayHeardFile, "photo": sayHeardPhoto}
+)
 
 // sounds are how the sound of a conversation has travelled.
 type sounds struct {

@@ -123,6 +123,15 @@ var (
 	sayLater        = talk.Say{Zh: "等它醒来再做", En: "Do it when it wakes up"}
 	sayLaterTip     = talk.Say{Zh: "一天之内它醒来时送达。", En: "It is kept for a day."}
 
+	sayEarsLive   = talk.Say{Zh: "%s 正在收听", En: "%s is listening"}
+	sayEarsFile   = talk.Say{Zh: "%s 正在录音", En: "%s is recording"}
+	sayEarsPhoto  = talk.Say{Zh: "%s 正在拍照", En: "%s is taking a photo"}
+	sayEarsSince  = talk.Say{Zh: "，开始于", En: "since"}
+	sayHeardLive  = talk.Say{Zh: "%s 收听过", En: "%s listened"}
+	sayHeardFile  = talk.Say{Zh: "%s 录过音", En: "%s recorded"}
+	sayHeardPhoto = talk.Say{Zh: "%s 拍过照", En: "%s took a photo"}
+	sayHeardLast  = talk.Say{Zh: "上次收听", En: "Heard last by"}
+
 	sayTells     = talk.Say{Zh: "设备的动态", En: "What it tells"}
 	sayTellsNone = talk.Say{Zh: "这一页打开期间设备说的事会出现在这里。", En: "What the device tells while this page is open appears here."}
 	sayWoke      = talk.Say{Zh: "醒来了，通过 %s 连接", En: "It woke up, connected by %s"}

@@ -144,6 +144,7 @@ var (
 	sayActDeleted    = talk.Say{Zh: "删除记录", En: "deleted records"}
 
 	sayActSignedIn     = talk.Say{Zh: "登录", En: "signed in"}
+	sayActRefused      = talk.Say{Zh: "登录被拒绝", En: "was refused to sign in"}
 	sayActProfile      = talk.Say{Zh: "更改个人资料", En: "changed their profile"}
 	sayActSignedOut    = talk.Say{Zh: "退出浏览器上的登录", En: "signed out browsers"}
 	sayActBotAdded     = talk.Say{Zh: "添加机器人", En: "added a bot"}

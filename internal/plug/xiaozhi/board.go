@@ -38,6 +38,8 @@ type Board struct {
 	last       *counts       // of the conversation before
 	shot       *shot         // a photo that somebody waits for
 	rec        *recording    // that was started and not stopped
+	ears       []*ear        // who hears or sees what is near it
+	heard      *Ear          // who did last
 	woke       chan struct{} // closed and replaced when a conversation begins; nil: nobody waits
 	delivering bool          // what waited is being delivered
 	redeliver  bool          // and has to be looked for again

@@ -349,7 +349,7 @@ func TestRecordingEnds(t *testing.T) {
 	rec := b.rec
 	l, c := talking(t, b, &mute{})
 	listening := make(chan error, 1)
-	go func() { listening <- h.Listen(context.WithoutCancel(ctx), b.number, discard{}) }()
+	go func() { listening <- h.Listen(context.WithoutCancel(ctx), b.number, tool.Caller{}, discard{}) }()
 	c.cancel(errSaid) // it is ending, and still the board's
 	waited, stop := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer stop()

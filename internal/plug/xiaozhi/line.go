@@ -67,6 +67,9 @@ const (
 	NoticeTalk   = "patchbay/talk"   // a conversation has begun; params have session
 	NoticeQuiet  = "patchbay/quiet"  // and ended; params have session
 	NoticePhoto  = "patchbay/photo"  // a photo came; params have bytes
+
+	NoticeHeard   = "patchbay/heard"   // somebody begins to listen, record or take a photo; params are an [Ear]
+	NoticeUnheard = "patchbay/unheard" // and has ended; params are the same
 )
 
 // tells hands a notice to those who listen.

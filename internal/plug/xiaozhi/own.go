@@ -118,9 +118,9 @@ func (b *Board) Call(ctx context.Context, call *tool.Call) (*tool.Result, error)
 	case ToolStop:
 		return b.hush(), nil
 	case ToolRecord:
-		return b.record(ctx, a)
+		return b.record(ctx, call.Caller, a)
 	case ToolAudio:
-		return b.audio(ctx, a)
+		return b.audio(ctx, call.Caller, a)
 	}
 	return b.push(ctx, call, a)
 }

@@ -43,6 +43,9 @@ func (b *Board) photograph(ctx context.Context, l *line, call *tool.Call) (*tool
 		b.shot = nil
 		b.mu.Unlock()
 	}()
+	if call.Caller.Bot == 0 || b.conversation() == nil { // or whoever talks with the board wants it
+		defer b.heardBy(call.Caller, heardPhoto).over()
+	}
 	if stale {
 		b.start(ctx, l)
 	}

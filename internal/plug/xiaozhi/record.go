@@ -113,7 +113,8 @@ type file interface {
 
 // follow writes what a board hears until ctx ends, into a file that begins with the first
 // conversation. With once, it ends with that.
-func (b *Board) follow(ctx context.Context, begin func(*Conversation) (file, error), once bool) (length time.Duration, err error) {
+func (b *Board) follow(ctx context.Context, e *ear, begin func(*Conversation) (file, error), once bool) (length time.Duration, err error) {
+	defer e.over()
 	var rec file
 	t := newTap()
 	for {
@@ -124,6 +125,7 @@ func (b *Board) follow(ctx context.Context, begin func(*Conversation) (file, err
 		if !c.tap(t) {
 			return length, errTaps
 		}
+		e.show(c)
 		err = t.write(ctx, c, &rec, begin)
 		c.untap(t)
 		if err != nil {
@@ -192,7 +194,7 @@ func asWAV(w io.Writer) func(*Conversation) (file, error) {
 }
 
 // record is the tool: so many seconds from when somebody talks.
-func (b *Board) record(ctx context.Context, a args) (*tool.Result, error) {
+func (b *Board) record(ctx context.Context, who tool.Caller, a args) (*tool.Result, error) {
 	if a.Seconds == 0 {
 		a.Seconds = 10
 	}
@@ -212,7 +214,7 @@ func (b *Board) record(ctx context.Context, a args) (*tool.Result, error) {
 	listening, cancel := context.WithTimeout(ctx, time.Duration(a.Seconds)*time.Second)
 	defer cancel()
 	var buf limited
-	length, err := b.follow(listening, inOgg(&buf, 0), true)
+	length, err := b.follow(listening, b.heardBy(who, heardFile), inOgg(&buf, 0), true)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -266,10 +268,10 @@ type recording struct {
 }
 
 // audio is the tool of commands about sound.
-func (b *Board) audio(ctx context.Context, a args) (*tool.Result, error) {
+func (b *Board) audio(ctx context.Context, who tool.Caller, a args) (*tool.Result, error) {
 	switch a.Action {
 	case "start":
-		return b.startRecording()
+		return b.startRecording(who)
 	case "stop":
 		return b.stopRecording(ctx)
 	case "set":
@@ -278,7 +280,7 @@ func (b *Board) audio(ctx context.Context, a args) (*tool.Result, error) {
 	return nil, tool.Fail(tool.BadArgs, "action is start, stop or set.", nil)
 }
 
-func (b *Board) startRecording() (*tool.Result, error) {
+func (b *Board) startRecording(who tool.Caller) (*tool.Result, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.rec != nil {
@@ -287,7 +289,7 @@ func (b *Board) startRecording() (*tool.Result, error) {
 	ctx, cancel := context.WithTimeout(b.ctx, openRecording)
 	r := &recording{cancel: cancel, taken: make(chan struct{}), done: make(chan struct{})}
 	if !b.house.spawn(func() {
-		r.length, r.err = b.follow(ctx, inOgg(&r.buf, 0), false)
+		r.length, r.err = b.follow(ctx, b.heardBy(who, heardFile), inOgg(&r.buf, 0), false)
 		close(r.done)
 		b.keepRecording(r)
 	}) {
@@ -393,18 +395,19 @@ func (b *Board) output() wire.Audio {
 }
 
 // Listen writes what a board hears to w as Ogg-Opus, while it is heard, until ctx
-// ends or the server stops. Nothing comes while nobody talks to the board. An error
+// ends or the server stops. Nothing comes while nobody talks to the board, which shows who
+// listens. An error
 // is a *[tool.Error] if the caller can do something about it.
-func (h *Boards) Listen(ctx context.Context, number int64, w io.Writer) error {
-	return h.listen(ctx, number, inOgg(w, livePages))
+func (h *Boards) Listen(ctx context.Context, number int64, who tool.Caller, w io.Writer) error {
+	return h.listen(ctx, number, who, inOgg(w, livePages))
 }
 
 // Hear is [Boards.Listen] for browsers: a WAV file without end.
-func (h *Boards) Hear(ctx context.Context, number int64, w io.Writer) error {
-	return h.listen(ctx, number, asWAV(w))
+func (h *Boards) Hear(ctx context.Context, number int64, who tool.Caller, w io.Writer) error {
+	return h.listen(ctx, number, who, asWAV(w))
 }
 
-func (h *Boards) listen(ctx context.Context, number int64, begin func(*Conversation) (file, error)) error {
+func (h *Boards) listen(ctx context.Context, number int64, who tool.Caller, begin func(*Conversation) (file, error)) error {
 	b := h.find(number)
 	if b == nil {
 		return tool.Fail(tool.Offline, "There is no such board here.", nil)
@@ -414,6 +417,6 @@ func (h *Boards) listen(ctx context.Context, number int64, begin func(*Conversat
 	}
 	h.metrics.listeners.Inc()
 	defer h.metrics.listeners.Dec()
-	_, err := b.follow(ctx, begin, false)
+	_, err := b.follow(ctx, b.heardBy(who, heardLive), begin, false)
 	return err
 }

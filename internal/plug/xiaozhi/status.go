@@ -16,13 +16,16 @@ type Status struct {
 	Board    string    `json:"board,omitempty"`
 	Firmware string    `json:"firmware,omitempty"`
 	// State is asleep, idle, listening or speaking.
-	State   string         `json:"state"`
-	Mode    string         `json:"mode,omitempty"`
-	Tools   int            `json:"tools"` // of its own
-	Waiting int            `json:"waiting,omitempty"`
-	Talk    *counts        `json:"conversation,omitempty"`
-	Last    *counts        `json:"last_conversation,omitempty"`
-	Taking  map[string]any `json:"plays,omitempty"` // how it is sent sound
+	State   string  `json:"state"`
+	Mode    string  `json:"mode,omitempty"`
+	Tools   int     `json:"tools"` // of its own
+	Waiting int     `json:"waiting,omitempty"`
+	Talk    *counts `json:"conversation,omitempty"`
+	Last    *counts `json:"last_conversation,omitempty"`
+	// Listeners hear or see now what is near the board; Listened is who did last.
+	Listeners []Ear          `json:"listeners,omitempty"`
+	Listened  *Ear           `json:"last_listener,omitempty"`
+	Taking    map[string]any `json:"plays,omitempty"` // how it is sent sound
 }
 
 // counts are how the sound of a conversation has travelled.
@@ -93,6 +96,7 @@ func (b *Board) Status(ctx context.Context) Status {
 		Taking: map[string]any{"sample_rate": out.SampleRate, "frame_ms": out.FrameDuration},
 	}
 	l, c := b.line, b.talk
+	s.Listeners, s.Listened = b.listeners()
 	b.mu.Unlock()
 	if l != nil {
 		s.Online, s.Via, s.Since, s.State = true, l.via, l.since.UTC().Truncate(time.Millisecond), "idle"
