@@ -216,7 +216,7 @@ func TestWrongSecretInChinese(t *testing.T) {
 	d.ok("bot", "add", "--name", "m", "--kind", "openai", "--set", "base_url=http://127.0.0.1:1/v1", "--set", "model=m", "--set", "api_key=sk-x")
 	other := *d
 	other.env = append(slices.Clone(d.env), "PATCHBAY_SECRET="+strings.Repeat("ab", 32))
-	if o := other.do("", "doctor"); !strings.Contains(o.stdout, "是用另一个密钥密封的：secret") || strings.Contains(o.stdout, "sealed with") {
+	if o := other.do("", "doctor"); !strings.Contains(o.stdout, "不是这个服务的：数据是用另一个密钥密封的") || strings.Contains(o.stdout, "sealed with") {
 		t.Errorf("doctor says\n%s", o.stdout)
 	}
 	if err := os.WriteFile(filepath.Join(d.data, "secret.key"), []byte("short"), 0o600); err != nil {
