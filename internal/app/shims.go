@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -319,6 +320,10 @@ func (d devices) Call(ctx context.Context, spec shim.Spec, c shim.Call) (*tool.R
 			name = t.Name
 		}
 	}
-	who := board.Access{Caller: tool.Caller{Person: spec.Owner, Key: spec.ID, Door: "shim", Program: c.Program}}
+	at := ""
+	if u, err := url.Parse(spec.URL); err == nil {
+		at = u.Host // without what may be secret in it
+	}
+	who := board.Access{Caller: tool.Caller{Person: spec.Owner, Key: spec.ID, Address: at, Door: "shim", Program: c.Program}}
 	return d.hub.Call(ctx, who, name, &tool.Call{Args: c.Args})
 }

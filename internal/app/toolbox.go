@@ -43,7 +43,7 @@ func (t toolbox) access(ctx context.Context, turn *talk.Turn) (*board.Board, boa
 	}
 	own := board.Rules{Allow: c.AllowTools, Deny: c.DenyTools, Dangerous: c.DangerousTools}.String()
 	return b, board.Access{Caller: tool.Caller{
-		Person: t.bot.Owner, Bot: t.bot.Number, Bound: bound, Turn: turn.ID, Depth: turn.Depth + 1, Door: "bot", Program: t.bot.Name, Lang: string(turn.Lang),
+		Person: t.bot.Owner, Bot: t.bot.Number, Bound: bound, Turn: turn.ID, Address: turn.Address, Depth: turn.Depth + 1, Door: "bot", Program: t.bot.Name, Lang: string(turn.Lang),
 	}, Rules: board.Join(own, bound)}, true, nil
 }
 

@@ -78,7 +78,7 @@ func (s *Service) TryBot(ctx context.Context, c Caller, in BotRef, step func(*Tr
 		return nil, err
 	}
 	began := time.Now()
-	turn := &talk.Turn{ID: uuid.Must(uuid.NewV7()).String(), Bot: b.Number, Door: c.door(), Asker: c.Person, Bound: c.Bound, Alone: c.Only != 0, Lang: c.Lang, Parts: []talk.Part{{Text: t.Asked}}}
+	turn := &talk.Turn{ID: uuid.Must(uuid.NewV7()).String(), Bot: b.Number, Door: c.door(), Asker: c.Person, Address: c.Address, Bound: c.Bound, Alone: c.Only != 0, Lang: c.Lang, Parts: []talk.Part{{Text: t.Asked}}}
 	turn.Conversation = turn.ID // so that it is no repetition of the trial before
 	err = s.Board.Answer(ctx, turn, func(e talk.Event) error {
 		switch e.Kind {

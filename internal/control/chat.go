@@ -63,7 +63,7 @@ func (s *Service) Turn(ctx context.Context, c Caller, q Question) (*talk.Turn, e
 	if err != nil {
 		return nil, err
 	}
-	turn.Bound, turn.Alone = c.Bound, c.Only != 0
+	turn.Bound, turn.Alone, turn.Address = c.Bound, c.Only != 0, c.Address
 	return turn, nil
 }
 

@@ -46,6 +46,8 @@ type Turn struct {
 	// Asker is the id of the account that asks, if it is one and Person is empty, so that
 	// nothing is remembered. It is for the trail alone.
 	Asker string `json:"asker,omitempty"`
+	// Address is from which the question came, if the door knows. It is for the trail alone.
+	Address string `json:"address,omitempty"`
 	// Conversation groups turns that share a context. History is kept per
 	// (Bot, Person, Conversation).
 	Conversation string `json:"conversation,omitempty"`

@@ -245,7 +245,7 @@ func (p *Provider) send(ctx context.Context, c *tool.Call, bot store.Bot, a *arg
 		return nil, tool.Fail(tool.Denied, "A bot cannot ask itself; answer without this tool.", nil)
 	}
 	turn := &talk.Turn{
-		Bot: bot.Number, Door: "mcp", Person: person(c.Caller, a), Conversation: a.Conversation, Depth: c.Caller.Depth, Bound: c.Caller.Bound,
+		Bot: bot.Number, Door: "mcp", Person: person(c.Caller, a), Conversation: a.Conversation, Depth: c.Caller.Depth, Bound: c.Caller.Bound, Address: c.Caller.Address,
 		Lang: talk.ParseLang(c.Caller.Lang, talk.Chinese), Parts: []talk.Part{{Text: a.Message}},
 	}
 	told := Sent{Status: "answered", BotID: bot.Number, BotName: bot.Name, Message: a.Message}

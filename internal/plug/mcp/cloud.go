@@ -281,7 +281,7 @@ func (c *cloud) connect(ctx context.Context, lease string) talk.Say {
 	keeping.Go(func() { c.keepLease(ctx, lease, stop) })
 	rules := board.Rules{Allow: c.Allow, Deny: c.Deny, Dangerous: exact(c.Allow)}.String()
 	who := caller{access: board.Access{
-		Caller: tool.Caller{Person: c.Owner, Key: c.ID, Bound: rules, Door: doorSocket, Program: c.Slug}, Rules: rules,
+		Caller: tool.Caller{Person: c.Owner, Key: c.ID, Bound: rules, Address: host(c.URL), Door: doorSocket, Program: c.Slug}, Rules: rules,
 	}}
 	err = c.clouds.Server.serveConn(ctx, conn, who, dialect{
 		door: doorSocket, most: orElse(c.Most, cloudTools), resultBytes: orElse(c.ResultBytes, cloudResult),

@@ -128,6 +128,11 @@ func TestCloud(t *testing.T) {
 	if m := ask(t, conn, `{"jsonrpc":"2.0","id":4,"method":"ping"}`, "4"); toText(m["result"]) != "{}" {
 		t.Errorf("ping: %v", m)
 	}
+	r.Board.Settle(t.Context())
+	rows, err := r.Store.Calls.Newest(t.Context(), r.Person.ID, time.Now().Add(time.Minute), 9)
+	if err != nil || len(rows) == 0 || rows[0].Address == "" || rows[0].Address != host(f.url) {
+		t.Errorf("the audit trail has %+v %v", rows, err)
+	}
 	if s, _ := here.Status("upstream:1"); !s.Connected {
 		t.Errorf("status: %+v", s)
 	}

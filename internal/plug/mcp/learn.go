@@ -150,7 +150,9 @@ func (s *Server) enterLearn(w http.ResponseWriter, r *http.Request, tell func(w 
 	p, hash, err := s.Accounts.Authenticate(r.Context(), bearer(r), account.ScopeLearn)
 	switch {
 	case err == nil:
-		return s.learner(newCaller(p, doorLearn, hash)), true
+		c := newCaller(p, doorLearn, hash)
+		c.access.Address = s.Address(r).String()
+		return s.learner(c), true
 	case account.Refused(err):
 		tooMany := s.Guard.Refuse(s.Address(r))
 		s.Logger.WarnContext(r.Context(), "a key was refused", "door", doorLearn, "cause", err, "address", s.Address(r))

@@ -62,7 +62,7 @@ func (s *Server) enterRokid(w http.ResponseWriter, r *http.Request) (caller, boo
 			s.Logger.ErrorContext(r.Context(), "which bots are open could not be found out", "error", err)
 		}
 		if open {
-			return caller{access: board.Access{Caller: tool.Caller{Door: doorRokid, Open: true}}}, true
+			return caller{access: board.Access{Caller: tool.Caller{Door: doorRokid, Open: true, Address: s.Address(r).String()}}}, true
 		}
 	}
 	return s.enter(w, r, doorRokid)

@@ -56,7 +56,9 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, door string) (cal
 	}
 	secret := bearer(r)
 	if secret == "" && s.Anybody != nil {
-		return newCaller(s.Anybody(), door, ""), true
+		c := newCaller(s.Anybody(), door, "")
+		c.access.Address = s.Address(r).String()
+		return c, true
 	}
 	p, hash, err := s.Accounts.Authenticate(r.Context(), secret, account.ScopeMCP)
 	switch {

@@ -105,6 +105,7 @@ type call struct {
 	principal account.Principal
 	wearer    store.Wearer // with an empty UserID if the platform sent none
 	name      string       // of the HTTP request; see [talk.Turn]
+	address   string
 	stream    *stream
 	handled   *handled
 	bots      bool // the network delivers again what a bot answers
@@ -122,7 +123,7 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c, err := d.read(w, r)
-	c.principal, c.name = principal, talk.RequestOf(r.Header.Get("Traceparent"))
+	c.principal, c.name, c.address = principal, talk.RequestOf(r.Header.Get("Traceparent")), d.Address(r).String()
 	c.wearer = store.Wearer{Publisher: principal.Person.ID, UserID: c.UserID}
 	c.lang = c.request.lang(d.Lang)
 	c.stream = newStream(w, c.MessageID, c.AgentID, d.Heartbeat)
@@ -285,7 +286,7 @@ func (d *Door) turn(ctx context.Context, c *call, to destination) {
 		return
 	}
 	turn := &talk.Turn{
-		Bot: to.bot.Number, Door: DoorName, Person: person, Conversation: c.MessageID, Lang: c.lang,
+		Bot: to.bot.Number, Door: DoorName, Person: person, Conversation: c.MessageID, Lang: c.lang, Address: c.address,
 		Bound: c.principal.Key.Rules, Commands: commands, Metadata: c.Metadata, AgentID: c.AgentID, UserID: c.UserID, Request: c.name,
 	}
 	if c.Text != "" {

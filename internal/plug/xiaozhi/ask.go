@@ -18,7 +18,7 @@ const Door = "xiaozhi"
 // turnOf is a turn of whoever talks to a board, with nothing said.
 func turnOf(d store.Device, lang talk.Lang) *talk.Turn {
 	return &talk.Turn{
-		Bot: d.Bot, Door: Door, Person: Kind + ":" + d.Hardware, Conversation: Kind + ":" + d.Hardware, Lang: lang,
+		Bot: d.Bot, Door: Door, Address: d.Address, Person: Kind + ":" + d.Hardware, Conversation: Kind + ":" + d.Hardware, Lang: lang,
 	}
 }
 

@@ -133,11 +133,12 @@ type question struct {
 	parts   []talk.Part
 	mode    string        // of a run in whose conversation another one is answered
 	limit   time.Duration // 0: none of its own
+	address string
 }
 
 func (q *question) turn() *talk.Turn {
 	return &talk.Turn{
-		Bot: q.session.bot.Number, Door: door, Person: asker(q.owner), Bound: q.bound, Alone: q.alone, Conversation: q.session.name, Lang: talk.ParseLang(q.lang, talk.English), Parts: q.parts,
+		Bot: q.session.bot.Number, Door: door, Address: q.address, Person: asker(q.owner), Bound: q.bound, Alone: q.alone, Conversation: q.session.name, Lang: talk.ParseLang(q.lang, talk.English), Parts: q.parts,
 	}
 }
 
@@ -155,7 +156,7 @@ func (g *Gateway) chatSend(ctx context.Context, c *conn, params []byte) (any, *w
 		return nil, e
 	}
 	r, again, e := g.runs.begin(g, &question{
-		owner: c.person.ID, bound: c.access.Bound, alone: c.access.Only != 0, lang: c.person.Lang, session: s, id: p.IdempotencyKey, parts: parts, mode: p.QueueMode, limit: time.Duration(max(0, min(p.TimeoutMS, maxInvoke.Milliseconds()))) * time.Millisecond,
+		owner: c.person.ID, address: c.access.Address, bound: c.access.Bound, alone: c.access.Only != 0, lang: c.person.Lang, session: s, id: p.IdempotencyKey, parts: parts, mode: p.QueueMode, limit: time.Duration(max(0, min(p.TimeoutMS, maxInvoke.Milliseconds()))) * time.Millisecond,
 	})
 	if e != nil {
 		return nil, e
@@ -278,7 +279,7 @@ func (g *Gateway) agent(c *conn, id string, params []byte) (any, *wire.Error) {
 		return nil, e
 	}
 	r, again, e := g.runs.begin(g, &question{
-		owner: c.person.ID, bound: c.access.Bound, alone: c.access.Only != 0, lang: c.person.Lang, session: s, id: p.IdempotencyKey, parts: parts, limit: time.Duration(max(0, min(p.Timeout, int64(maxInvoke/time.Second)))) * time.Second,
+		owner: c.person.ID, address: c.access.Address, bound: c.access.Bound, alone: c.access.Only != 0, lang: c.person.Lang, session: s, id: p.IdempotencyKey, parts: parts, limit: time.Duration(max(0, min(p.Timeout, int64(maxInvoke/time.Second)))) * time.Second,
 	})
 	if e != nil {
 		return nil, e
@@ -378,7 +379,7 @@ func (n *node) say(key, text string) {
 		s, e := n.g.session(ctx, n.owner, 0, key, "")
 		if e == nil {
 			_, _, e = n.g.runs.begin(n.g, &question{
-				owner: n.owner, lang: n.c.person.Lang, session: s, id: uuid.NewString(), parts: []talk.Part{{Text: text}}, mode: wire.QueueInterrupt,
+				owner: n.owner, address: n.c.access.Address, lang: n.c.person.Lang, session: s, id: uuid.NewString(), parts: []talk.Part{{Text: text}}, mode: wire.QueueInterrupt,
 			})
 		}
 		if e != nil {
