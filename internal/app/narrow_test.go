@@ -245,6 +245,16 @@ func TestNarrowKeyThroughBot(t *testing.T) {
 			t.Errorf("%s: %q to %s has called %q, want %q", c.who, c.question, c.bot.Name, got, c.want)
 		}
 	}
+	k.hub.Settle(t.Context())
+	rows, err := k.base.Store.Calls.Newest(t.Context(), "", time.Now().Add(time.Minute), 500)
+	if err != nil || !slices.ContainsFunc(rows, func(c store.Call) bool { return c.Bot != 0 }) {
+		t.Errorf("no bot's call is in the audit trail: %v", err)
+	}
+	for _, c := range rows { // a bot's row has the address of whoever asked it
+		if c.Address == "" {
+			t.Errorf("a row without an address: %+v", c)
+		}
+	}
 	widening := map[string]any{"settings": map[string]any{"allow_tools": []string{"*"}, "dangerous_tools": []string{"*"}}}
 	for name, secret := range map[string]string{"may call nothing": deaf, "is for lamps": lit, "is for one bot": one} {
 		if status, _ := k.do(secret, http.MethodPatch, fmt.Sprintf("bots/%d", k.only.Number), widening); status != http.StatusForbidden {
