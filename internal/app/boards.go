@@ -37,7 +37,7 @@ import (
 
 const (
 	// hereSubject tells instances which one a board is connected to.
-	hereSubject = "pb.xiaozhi.here"
+	hereSubject = "xiaozhi.here"
 	// mqttSpread is over how long boards are sent away by a server that stops, so that
 	// they do not all come back at once.
 	mqttSpread = 2 * time.Second

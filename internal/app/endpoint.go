@@ -106,7 +106,7 @@ func (e *endpoint) later(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // arrivalSubject is where instances tell that a tool server has connected to them.
-const arrivalSubject = "pb.endpoint"
+const arrivalSubject = "endpoint"
 
 // arrival says which instance a tool server has connected to.
 type arrival struct {

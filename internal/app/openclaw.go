@@ -23,7 +23,7 @@ import (
 
 // openClawSubject is where the gateways of the instances tell one another who has
 // come, and what was decided.
-const openClawSubject = "pb.openclaw."
+const openClawSubject = "openclaw."
 
 // ownerLimit bounds the look at who owns a bot.
 const ownerLimit = 5 * time.Second
@@ -58,7 +58,7 @@ func tellsOthers(messages *bus.Bus, subject string) (tell func([]byte) error, he
 	tell = func(data []byte) error { return messages.Publish(mine, data) }
 	hear = func(handle func([]byte)) error {
 		_, err := messages.Subscribe(subject+"*", func(m *nats.Msg) { // ends with the bus
-			if m.Subject != mine {
+			if !messages.Is(m, mine) {
 				handle(m.Data)
 			}
 		})

@@ -25,14 +25,14 @@ func relayOn(b *bus.Bus) mcp.Relay {
 const relayFlush = time.Second
 
 const (
-	relayPrefix = "pb.relay."
-	tellSubject = "pb.tell."
+	relayPrefix = "relay."
+	tellSubject = "tell."
 )
 
 // Serve implements [mcp.Relay].
 func (r relay) Serve(name string, handle func([]byte) []byte) (func(), error) {
 	sub, err := r.bus.Subscribe(relayPrefix+name, func(m *nats.Msg) {
-		m.Respond(handle(m.Data)) //nolint:errcheck // the asker finds out by itself
+		r.bus.Respond(m, handle(m.Data)) //nolint:errcheck // the asker finds out by itself
 	})
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (r relay) Serve(name string, handle func([]byte) []byte) (func(), error) {
 
 // Ask implements [mcp.Relay].
 func (r relay) Ask(ctx context.Context, name string, data []byte) ([]byte, error) {
-	m, err := r.bus.RequestWithContext(ctx, relayPrefix+name, data)
+	m, err := r.bus.Request(ctx, relayPrefix+name, data)
 	if err != nil {
 		return nil, err
 	}

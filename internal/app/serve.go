@@ -111,11 +111,15 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		}
 	}
 
-	messages, err := bus.Open(ctx, bus.Options{URL: c.Bus.URL, Name: c.Bus.Name, Cert: c.Bus.Cert, Key: c.Bus.Key, CA: c.Bus.CA, Logger: log})
+	messages, err := bus.Open(ctx, bus.Options{
+		Installation: base.Installation, Keys: base.Box.Keys, URL: c.Bus.URL, Name: c.Bus.Name, Cert: c.Bus.Cert, Key: c.Bus.Key, CA: c.Bus.CA, Logger: log,
+	})
 	if err != nil {
 		return err
 	}
 	defer messages.Close()
+	registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "patchbay_bus_refused_total", Help: "Messages on the bus that this installation had not signed."},
+		func() float64 { return float64(messages.Refused()) }))
 
 	hub, err := board.New(board.Options{
 		Store: base.Store, Registry: base.Registry, Bus: messages, Logger: log, Registerer: registry,

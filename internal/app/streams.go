@@ -12,7 +12,7 @@ import (
 )
 
 // accessSubject is where instances tell that somebody's rights have changed.
-const accessSubject = "pb.access"
+const accessSubject = "access"
 
 // newStreams makes the table of what lasts. What is changed here ends streams here at
 // once, and on the other instances as soon as they hear of it.

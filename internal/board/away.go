@@ -18,7 +18,7 @@ import (
 // devices of one make have one list.
 
 const (
-	toolsSubject = "pb.tools"
+	toolsSubject = "tools"
 	// parcelBytes bounds a message, well below what NATS takes.
 	parcelBytes = 512 << 10
 	// announcedAtOnce bounds how many outlets are told of in one message, for the

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"patchbay/internal/bus"
 	"patchbay/internal/tool"
 )
 
@@ -15,8 +16,8 @@ import (
 // then the end, in as many pieces as it needs. Cancelling goes to another subject
 // of the holder's.
 
-func callSubject(instance string) string   { return "pb.call." + instance }
-func cancelSubject(instance string) string { return "pb.cancel." + instance }
+func callSubject(instance string) string   { return "call." + instance }
+func cancelSubject(instance string) string { return "cancel." + instance }
 
 type callOrder struct {
 	Asker    string    `json:"asker"`
@@ -48,9 +49,9 @@ type farPlace struct {
 
 // Call has the other instance carry the call out.
 func (f *farPlace) Call(ctx context.Context, c *tool.Call) (*tool.Result, error) {
-	bus := f.x.board.Bus
+	instances := f.x.board.Bus
 	offline := tool.Fail(tool.Offline, "This is not connected at the moment. Try again later.", nil)
-	text, err := json.Marshal(callOrder{bus.Instance, f.outlet, *c, c.Progress != nil, c.Log != nil})
+	text, err := json.Marshal(callOrder{instances.Instance, f.outlet, *c, c.Progress != nil, c.Log != nil})
 	if err != nil {
 		return nil, err
 	}
@@ -58,15 +59,14 @@ func (f *farPlace) Call(ctx context.Context, c *tool.Call) (*tool.Result, error)
 		return nil, tool.Fail(tool.TooLarge, "The arguments are too large.", nil)
 	}
 	parcels := make(chan *nats.Msg, parcelBuffer)
-	inbox := bus.NewInbox()
-	sub, err := bus.ChanSubscribe(inbox, parcels)
+	inbox, sub, err := instances.Inbox(parcels)
 	if err != nil {
 		return nil, err
 	}
 	defer sub.Unsubscribe() //nolint:errcheck // fails only when the bus is closed
 	lost, forget := f.x.board.presence.watch()
 	defer forget()
-	if err := bus.PublishRequest(callSubject(f.instance), inbox, text); err != nil {
+	if err := instances.PublishRequest(callSubject(f.instance), inbox, text); err != nil {
 		return nil, offline
 	}
 	alive := time.NewTicker(acceptWait)
@@ -76,7 +76,7 @@ func (f *farPlace) Call(ctx context.Context, c *tool.Call) (*tool.Result, error)
 	for next := 1; ; next++ {
 		select {
 		case m := <-parcels:
-			if m.Header.Get("Status") == "503" {
+			if bus.Nobody(m) {
 				return nil, offline
 			}
 			var p callParcel
@@ -93,7 +93,7 @@ func (f *farPlace) Call(ctx context.Context, c *tool.Call) (*tool.Result, error)
 				return nil, gone
 			}
 		case <-alive.C:
-			if next--; !bus.Lives(f.instance) {
+			if next--; !instances.Lives(f.instance) {
 				return nil, gone
 			}
 		case <-ctx.Done():

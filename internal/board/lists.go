@@ -19,7 +19,7 @@ const (
 	fetchesAtOnce = 8
 )
 
-func listSubject(instance string) string { return "pb.tools." + instance }
+func listSubject(instance string) string { return "tools." + instance }
 
 // list is a list of tools with one print, for all outlets elsewhere that offer it.
 type list struct {
@@ -157,7 +157,7 @@ func (x *exchanger) pages(ctx context.Context, f listFetch) ([]tool.Tool, error)
 		if err != nil {
 			return nil, err
 		}
-		m, err := x.board.Bus.RequestWithContext(ctx, listSubject(f.instance), text)
+		m, err := x.board.Bus.Request(ctx, listSubject(f.instance), text)
 		if err != nil {
 			return nil, err
 		}

@@ -330,9 +330,9 @@ func TestAnnouncementsInParts(t *testing.T) {
 	var asked atomic.Int64
 	var list atomic.Value
 	list.Store(`{"tools":[{"name":"x","description":"","inputSchema":{}}],"print":7}`)
-	sub, err := near.Board.Bus.Subscribe("pb.tools.ghost", func(m *nats.Msg) {
+	sub, err := near.Board.Bus.Subscribe("tools.ghost", func(m *nats.Msg) {
 		asked.Add(1)
-		m.Respond([]byte(list.Load().(string))) //nolint:errcheck // nobody waits then
+		near.Board.Bus.Respond(m, []byte(list.Load().(string))) //nolint:errcheck // nobody waits then
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -348,7 +348,7 @@ func TestAnnouncementsInParts(t *testing.T) {
 		{`"h":[` + outlet(4, 7) + `],"part":true,"gone":["board:5","board:9"]`, "b3_x b4_x"},
 		{`"h":[` + outlet(2, 7) + `]`, "b2_x"},
 	} {
-		if err := near.Board.Bus.Publish("pb.tools", []byte(`{"i":"ghost",`+c.say+`}`)); err != nil {
+		if err := near.Board.Bus.Publish("tools", []byte(`{"i":"ghost",`+c.say+`}`)); err != nil {
 			t.Fatal(err)
 		}
 		until(t, near, "there is "+c.want, func() bool {
@@ -363,7 +363,7 @@ func TestAnnouncementsInParts(t *testing.T) {
 	// that was announced.
 	list.Store(`{"tools":[{"name":"y","description":"","inputSchema":{}}],"print":9}`)
 	for _, print := range []int{8, 9} {
-		if err := near.Board.Bus.Publish("pb.tools", []byte(`{"i":"ghost","h":[`+outlet(2, print)+`,`+outlet(6, 9)+`]}`)); err != nil {
+		if err := near.Board.Bus.Publish("tools", []byte(`{"i":"ghost","h":[`+outlet(2, print)+`,`+outlet(6, 9)+`]}`)); err != nil {
 			t.Fatal(err)
 		}
 		want := map[int]string{8: "b2_x b6_y", 9: "b2_y b6_y"}[print]

@@ -22,7 +22,7 @@ type Notice struct {
 }
 
 const (
-	noticeSubject = "pb.notice"
+	noticeSubject = "notice"
 	// noticesWait is how many notices wait for one who listens. When it is full, new
 	// ones are dropped for that one, and counted.
 	noticesWait = 64
@@ -53,7 +53,7 @@ func newNotices(b *Board) (*notices, error) {
 	var err error
 	n.sub, err = b.Bus.Subscribe(noticeSubject+".*", func(m *nats.Msg) {
 		var told Notice
-		if m.Subject != noticeSubject+"."+b.Bus.Instance && json.Unmarshal(m.Data, &told) == nil {
+		if !b.Bus.Is(m, noticeSubject+"."+b.Bus.Instance) && json.Unmarshal(m.Data, &told) == nil {
 			n.tell(told)
 		}
 	})

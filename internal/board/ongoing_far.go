@@ -16,7 +16,7 @@ import (
 // nothing has to be remembered for those who look on, and nobody has to take leave.
 
 const (
-	inquirySubject = "pb.ongoing"
+	inquirySubject = "ongoing"
 	// lookWait bounds the wait for reports while somebody waits for a page. All instances
 	// answer within milliseconds, but for one that is dying.
 	lookWait = 250 * time.Millisecond
@@ -82,7 +82,7 @@ func (cs *courses) heard(m *nats.Msg) {
 	}
 	text, err := json.Marshal(cs.report(in))
 	if err == nil {
-		err = m.Respond(text)
+		err = cs.board.Bus.Respond(m, text)
 	}
 	if err != nil {
 		cs.board.Logger.Warn("another instance was not told what is being answered", "error", err)
@@ -132,8 +132,7 @@ func (cs *courses) inquire(ctx context.Context, in inquiry, wait time.Duration) 
 		return nil, true
 	}
 	reports := make(chan *nats.Msg, reportsWait)
-	inbox := bus.NewInbox()
-	sub, err := bus.ChanSubscribe(inbox, reports)
+	inbox, sub, err := bus.Inbox(reports)
 	if err == nil {
 		defer sub.Unsubscribe() //nolint:errcheck // fails only when the bus is closed
 		err = bus.PublishRequest(inquirySubject, inbox, text)
@@ -197,7 +196,7 @@ func (cs *courses) ask(ctx context.Context, instance string, in inquiry) (*progr
 func (cs *courses) request(ctx context.Context, instance string, text []byte) (*nats.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, reportWait)
 	defer cancel()
-	return cs.board.Bus.RequestWithContext(ctx, inquirySubjectOf(instance), text)
+	return cs.board.Bus.Request(ctx, inquirySubjectOf(instance), text)
 }
 
 // followElsewhere follows a turn that another instance answers.

@@ -270,7 +270,7 @@ func TestLookingOnFromAnotherInstance(t *testing.T) {
 	ongoing(t, here, mine, 1)
 	onlooker = follow(here, mine, turn.ID)
 	<-onlooker.heard
-	there.Board.Bus.Conn.Close()
+	there.Board.Bus.Drop()
 	if err := <-onlooker.end; !errors.Is(err, board.ErrNotOngoing) {
 		t.Errorf("who looks on is told %v", err)
 	}

@@ -53,8 +53,8 @@ type announcement struct {
 }
 
 const (
-	presenceSubject = "pb.presence"
-	unplugSubject   = "pb.unplug"
+	presenceSubject = "presence"
+	unplugSubject   = "unplug"
 	// announceEvery repeats the announcement for instances that came later or
 	// missed one; changes are announced at once.
 	announceEvery = 5 * time.Second

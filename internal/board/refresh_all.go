@@ -20,7 +20,7 @@ const (
 	refreshPause = 50 * time.Millisecond
 )
 
-func refreshSubject(instance string) string { return "pb.refresh." + instance }
+func refreshSubject(instance string) string { return "refresh." + instance }
 
 // RefreshToolsEverywhere is [Board.RefreshTools] on all instances. When it returns, what was
 // written before holds on each of them, apart from those that it names: they have not
@@ -52,7 +52,7 @@ func (b *Board) RefreshToolsEverywhere(ctx context.Context) (unconfirmed []strin
 func (b *Board) refreshPeer(ctx context.Context, instance string) bool {
 	for {
 		try, cancel := context.WithTimeout(ctx, refreshAgain)
-		m, err := b.Bus.RequestWithContext(try, refreshSubject(instance), nil)
+		m, err := b.Bus.Request(try, refreshSubject(instance), nil)
 		cancel()
 		switch {
 		case err == nil && len(m.Data) == 0, !b.Bus.Lives(instance):
@@ -80,5 +80,5 @@ func (x *exchanger) refreshAsked(m *nats.Msg) {
 			x.board.Logger.Warn("what was changed about tools could not be taken up yet", "error", err)
 		}
 	}
-	m.Respond(failed) //nolint:errcheck // the other instance says that it got no answer
+	x.board.Bus.Respond(m, failed) //nolint:errcheck // the other instance says that it got no answer
 }

@@ -49,8 +49,8 @@ func TestRefreshEverywhere(t *testing.T) {
 	}
 
 	// One that lives and says nothing, and one that fails.
-	mute := peer(t, urls[0], "mute", func(*nats.Msg) {})
-	broken := peer(t, urls[1], "broken", func(m *nats.Msg) { m.Respond([]byte("the disk is full")) }) //nolint:errcheck // the test fails then
+	mute := peer(t, urls[0], "mute", func(*bus.Bus, *nats.Msg) {})
+	broken := peer(t, urls[1], "broken", func(b *bus.Bus, m *nats.Msg) { b.Respond(m, []byte("the disk is full")) }) //nolint:errcheck // the test fails then
 	await(t, "it knows them", func() bool { return len(here.Board.Bus.Peers()) == 3 })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
@@ -67,13 +67,13 @@ func TestRefreshEverywhere(t *testing.T) {
 }
 
 // peer is another instance, of which there is no more than its connection to the bus.
-func peer(t *testing.T, url, name string, refresh nats.MsgHandler) *bus.Bus {
+func peer(t *testing.T, url, name string, refresh func(*bus.Bus, *nats.Msg)) *bus.Bus {
 	t.Helper()
-	b, err := bus.Open(t.Context(), bus.Options{URL: url, Name: name})
+	b, err := bus.Open(t.Context(), bus.Options{URL: url, Name: name, Installation: "rig", Keys: boardtest.Keys})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Subscribe("pb.refresh."+b.Instance, refresh); err != nil {
+	if _, err := b.Subscribe("refresh."+b.Instance, func(m *nats.Msg) { refresh(b, m) }); err != nil {
 		t.Fatal(err)
 	}
 	return b

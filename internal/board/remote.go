@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"patchbay/internal/bus"
 	"patchbay/internal/talk"
 )
 
@@ -39,8 +40,8 @@ type farewell struct {
 	Give bool   `json:"give_up,omitempty"` // not only gone, but wants the bot stopped
 }
 
-func turnSubject(bot int64) string         { return fmt.Sprintf("pb.turn.%d", bot) }
-func hangupSubject(instance string) string { return "pb.hangup." + instance }
+func turnSubject(bot int64) string         { return fmt.Sprintf("turn.%d", bot) }
+func hangupSubject(instance string) string { return "hangup." + instance }
 
 var (
 	errAskerLost = errors.New("the asker's instance is gone")
@@ -69,8 +70,7 @@ func (t *remote) answer(ctx context.Context, hungUp <-chan struct{}, turn *talk.
 		return 0, talk.Fail(talk.Internal, "", err)
 	}
 	parcels := make(chan *nats.Msg, parcelBuffer)
-	inbox := b.Bus.NewInbox()
-	sub, err := b.Bus.ChanSubscribe(inbox, parcels)
+	inbox, sub, err := b.Bus.Inbox(parcels)
 	if err != nil {
 		return 0, talk.Fail(talk.Internal, "", err)
 	}
@@ -83,7 +83,6 @@ func (t *remote) answer(ctx context.Context, hungUp <-chan struct{}, turn *talk.
 
 // receive takes the parcels of one answer until the last.
 func (t *remote) receive(ctx context.Context, hungUp <-chan struct{}, turn string, parcels <-chan *nats.Msg, emit talk.Emit) (time.Duration, error) {
-	bus := t.board.Bus
 	holder := ""
 	alive := time.NewTicker(acceptWait)
 	defer alive.Stop()
@@ -96,7 +95,7 @@ func (t *remote) receive(ctx context.Context, hungUp <-chan struct{}, turn strin
 		}
 		select {
 		case m := <-parcels:
-			if m.Header.Get("Status") == "503" {
+			if bus.Nobody(m) {
 				return 0, errBetween
 			}
 			var p parcel
@@ -131,7 +130,7 @@ func (t *remote) receive(ctx context.Context, hungUp <-chan struct{}, turn strin
 			if holder == "" {
 				return 0, talk.Fail(talk.Offline, "", errors.New("the instance that held the bot did not take the turn"))
 			}
-			if !bus.Lives(holder) {
+			if !t.board.Bus.Lives(holder) {
 				return 0, talk.Fail(talk.Lost, "", errors.New("the instance that held the bot is silent"))
 			}
 		case <-gone:

@@ -12,15 +12,24 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nuid"
+
+	"patchbay/internal/seal"
 )
 
 // Options say where the bus is.
 type Options struct {
+	// Installation is whose bus it is: others on the same servers have subjects of their
+	// own. Empty only in process.
+	Installation string
+	// Keys are those of the installation, the one that signs first; see [seal.Box.Keys].
+	// What no key has signed is not heard. Nil only in process, where nothing is signed.
+	Keys func() []*seal.Key
 	// URL is one NATS address or several, separated by commas; empty: in process.
 	URL string
 	// Name of this instance; empty: made up.
@@ -32,7 +41,12 @@ type Options struct {
 
 // Bus is a connection to the bus. It is safe for concurrent use.
 type Bus struct {
-	*nats.Conn
+	conn   *nats.Conn
+	prefix string // of all subjects
+	keys   func() []*seal.Key
+	// refused counts messages that no key of the installation has signed.
+	refused atomic.Uint64
+	warned  atomic.Int64 // when that was logged last, in Unix seconds
 	// Instance is the name of this instance, unique on the bus: the given name
 	// and a random part, so that a restarted instance is not taken for its
 	// former self.
@@ -56,8 +70,9 @@ const (
 	pulse   = 250 * time.Millisecond
 	silence = 1200 * time.Millisecond
 
-	pulseSubject = "pb.alive"
-	connectWait  = 10 * time.Second
+	pulseSubject    = "alive"
+	farewellSubject = "farewell"
+	connectWait     = 10 * time.Second
 )
 
 // Open connects, or starts the server inside.
@@ -65,11 +80,18 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	b := &Bus{Instance: nuid.Next(), log: o.Logger, peers: map[string]time.Time{}, stop: make(chan struct{})}
+	b := &Bus{Instance: nuid.Next(), prefix: "pb.", log: o.Logger, peers: map[string]time.Time{}, stop: make(chan struct{})}
 	if o.Name != "" {
 		b.Instance = o.Name + "-" + b.Instance[len(b.Instance)-6:]
 	}
+	if o.URL != "" {
+		if o.Installation == "" || o.Keys == nil {
+			return nil, errors.New("a bus with others needs the installation and its keys")
+		}
+		b.prefix, b.keys = "pb."+o.Installation+".", o.Keys
+	}
 	opts := []nats.Option{
+		nats.CustomInboxPrefix(b.prefix + "inbox"),
 		nats.Name("patchbay " + b.Instance),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(250 * time.Millisecond),
@@ -98,12 +120,12 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.Conn, err = nats.Connect(o.URL, append(opts, t...)...)
+	b.conn, err = nats.Connect(o.URL, append(opts, t...)...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the bus: %w", trouble(err))
 	}
 	if err := b.startPulse(); err != nil {
-		b.Conn.Close()
+		b.conn.Close()
 		return nil, err
 	}
 	return b, nil
@@ -163,7 +185,7 @@ func (b *Bus) startInside(opts []nats.Option) error {
 		return errors.New("start the bus: it did not get ready")
 	}
 	b.server = s
-	if b.Conn, err = nats.Connect("", append(opts, nats.InProcessServer(s))...); err != nil {
+	if b.conn, err = nats.Connect("", append(opts, nats.InProcessServer(s))...); err != nil {
 		s.Shutdown()
 		return fmt.Errorf("connect to the bus: %w", err)
 	}
@@ -204,18 +226,19 @@ func (b *Bus) Peers() []string {
 // startPulse says that this instance lives, and watches that the others do.
 func (b *Bus) startPulse() error {
 	_, err := b.Subscribe(pulseSubject, func(m *nats.Msg) {
-		name := string(m.Data)
-		if name == b.Instance {
-			return
+		if name := string(m.Data); name != b.Instance {
+			b.mu.Lock()
+			b.peers[name] = time.Now()
+			b.mu.Unlock()
 		}
-		if m.Header.Get("farewell") != "" {
-			b.forget(name)
-			return
-		}
-		b.mu.Lock()
-		b.peers[name] = time.Now()
-		b.mu.Unlock()
 	})
+	if err == nil {
+		_, err = b.Subscribe(farewellSubject, func(m *nats.Msg) {
+			if name := string(m.Data); name != b.Instance {
+				b.forget(name)
+			}
+		})
+	}
 	if err != nil {
 		return fmt.Errorf("listen for other instances: %w", err)
 	}
@@ -264,18 +287,19 @@ func (b *Bus) forget(name string) {
 	}
 }
 
+// Drop ends the connection without a word, as the death of the process does. Close has to
+// follow.
+func (b *Bus) Drop() { b.conn.Close() }
+
 // Close says farewell and disconnects. What was published before is sent.
 func (b *Bus) Close() {
 	close(b.stop)
 	b.done.Wait()
 	if !b.Alone() && b.IsConnected() {
-		m := nats.NewMsg(pulseSubject)
-		m.Data = []byte(b.Instance)
-		m.Header.Set("farewell", "1")
-		b.PublishMsg(m)             //nolint:errcheck // they notice the silence anyway
-		b.FlushTimeout(time.Second) //nolint:errcheck // as above
+		b.Publish(farewellSubject, []byte(b.Instance)) //nolint:errcheck // they notice the silence anyway
+		b.FlushTimeout(time.Second)                    //nolint:errcheck // as above
 	}
-	b.Conn.Close()
+	b.conn.Close()
 	if b.server != nil {
 		b.server.Shutdown()
 		b.server.WaitForShutdown()

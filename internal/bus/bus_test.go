@@ -12,11 +12,27 @@ import (
 
 	"patchbay/internal/bus"
 	"patchbay/internal/bus/bustest"
+	"patchbay/internal/seal"
 )
 
 func open(t *testing.T, url, name string) *bus.Bus {
 	t.Helper()
-	b, err := bus.Open(context.Background(), bus.Options{URL: url, Name: name})
+	return openOf(t, url, name, "one", key(t, "ab"))
+}
+
+func key(t *testing.T, digits string) *seal.Key {
+	t.Helper()
+	k, err := seal.NewKey(strings.Repeat(digits, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// openOf opens the bus of an installation.
+func openOf(t *testing.T, url, name, installation string, keys ...*seal.Key) *bus.Bus {
+	t.Helper()
+	b, err := bus.Open(context.Background(), bus.Options{URL: url, Name: name, Installation: installation, Keys: func() []*seal.Key { return keys }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +45,9 @@ func TestInProcess(t *testing.T) {
 	if !b.Alone() || b.Instance == "" {
 		t.Fatalf("alone %t, instance %q", b.Alone(), b.Instance)
 	}
-	if _, err := b.Request("nobody", nil, time.Second); err != nats.ErrNoResponders {
+	limited, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := b.Request(limited, "nobody", nil); err != nats.ErrNoResponders {
 		t.Fatalf("asking nobody: %v", err)
 	}
 }
@@ -54,7 +72,7 @@ func TestInstancesHearOfOneAnother(t *testing.T) {
 		t.Error("who lives is wrong")
 	}
 	// It dies without a word.
-	there.Conn.Close()
+	there.Drop()
 	died := time.Now()
 	if got := <-lost; got != there.Instance || here.Lives(got) {
 		t.Errorf("lost %q", got)
@@ -74,11 +92,105 @@ func TestInstancesHearOfOneAnother(t *testing.T) {
 }
 
 func TestUnreachable(t *testing.T) {
-	_, err := bus.Open(context.Background(), bus.Options{URL: "nats://user:hunter2@127.0.0.1:1"})
+	keys := func() []*seal.Key { return []*seal.Key{key(t, "ab")} }
+	_, err := bus.Open(context.Background(), bus.Options{URL: "nats://user:hunter2@127.0.0.1:1", Installation: "one", Keys: keys})
 	if !errors.Is(err, bus.ErrUnreachable) || strings.Contains(err.Error(), "hunter2") {
 		t.Fatalf("got %v", err)
 	}
-	if _, err := bus.Open(context.Background(), bus.Options{URL: "nats://127.0.0.1:1", CA: "/does/not/exist"}); err == nil {
+	if _, err := bus.Open(context.Background(), bus.Options{URL: "nats://127.0.0.1:1", CA: "/does/not/exist", Installation: "one", Keys: keys}); err == nil {
 		t.Fatal("a CA that is not there")
+	}
+}
+
+// Two installations on the same servers do not hear of each other; and one that says it is
+// the other, without its secret, is heard by nobody, whatever it asks.
+func TestInstallationsAreStrangers(t *testing.T) {
+	url := bustest.Cluster(t, 1)
+	here, brother := openOf(t, url, "here", "one", key(t, "ab")), openOf(t, url, "brother", "one", key(t, "ab"))
+	stranger, liar := openOf(t, url, "stranger", "two", key(t, "cd")), openOf(t, url, "liar", "one", key(t, "cd"))
+	for _, b := range []*bus.Bus{here, brother, stranger, liar} {
+		defer b.Close()
+	}
+	heard := make(chan string, 100)
+	for _, b := range []*bus.Bus{here, stranger, liar} {
+		_, err := b.Subscribe("turn.1", func(m *nats.Msg) {
+			if b != liar || string(m.Data) != brother.Instance { // that is its own
+				heard <- b.Instance + " " + string(m.Data)
+			}
+			b.Respond(m, []byte("answer of "+b.Instance)) //nolint:errcheck // the test fails then
+		})
+		if err == nil {
+			err = b.FlushTimeout(10 * time.Second)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if m, err := brother.Request(ctx, "turn.1", []byte("question")); err != nil || string(m.Data) != "answer of "+here.Instance {
+		t.Errorf("it is answered with %v, %v", m, err)
+	}
+	if got := <-heard; got != here.Instance+" question" {
+		t.Errorf("heard by %q", got)
+	}
+	// What the liar says comes before the next question, as both go through one server.
+	for _, subject := range []string{"turn.1", "alive", "farewell"} {
+		if err := errors.Join(liar.Publish(subject, []byte(brother.Instance)), liar.FlushTimeout(10*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := brother.Request(ctx, "turn.1", []byte("again")); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-heard; got != here.Instance+" again" {
+		t.Errorf("heard by %q", got)
+	}
+	if here.Refused() < 3 || stranger.Refused() != 0 {
+		t.Errorf("it has refused %d, the stranger %d", here.Refused(), stranger.Refused())
+	}
+	if slices.Contains(here.Peers(), liar.Instance) || slices.Contains(here.Peers(), stranger.Instance) || !here.Lives(brother.Instance) {
+		t.Errorf("it knows %q", here.Peers())
+	}
+	select {
+	case got := <-heard:
+		t.Errorf("somebody else has heard: %q", got)
+	default:
+	}
+}
+
+// While the installation gets another secret, what either has signed is heard.
+func TestTwoSecrets(t *testing.T) {
+	url := bustest.Cluster(t, 1)
+	old, young := openOf(t, url, "old", "one", key(t, "ab"), key(t, "cd")), openOf(t, url, "young", "one", key(t, "cd"), key(t, "ab"))
+	defer old.Close()
+	defer young.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for _, b := range []*bus.Bus{old, young} {
+		_, err := b.Subscribe("to."+b.Instance, func(m *nats.Msg) { b.Respond(m, m.Data) }) //nolint:errcheck // the test fails then
+		if err = errors.Join(err, b.FlushTimeout(10*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for from, to := range map[*bus.Bus]*bus.Bus{old: young, young: old} {
+		if m, err := from.Request(ctx, "to."+to.Instance, []byte("hello")); err != nil || string(m.Data) != "hello" {
+			t.Errorf("from %s to %s: %v", from.Instance, to.Instance, err)
+		}
+	}
+}
+
+func BenchmarkSign(b *testing.B) {
+	k, err := seal.NewKey(strings.Repeat("ab", 32))
+	if err != nil {
+		b.Fatal(err)
+	}
+	data := make([]byte, 200)
+	tag := k.Tag("subject", data)
+	b.ReportAllocs()
+	for b.Loop() {
+		if !k.CheckTag("subject", data, tag) {
+			b.Fatal("it is not good")
+		}
 	}
 }

@@ -33,7 +33,7 @@ func two(t *testing.T) (here, there *rig) {
 			o.Tell = func(data []byte) error { return bus.Publish("test.openclaw."+bus.Instance, data) }
 			o.Hear = func(handle func([]byte)) error {
 				_, err := bus.Subscribe("test.openclaw.*", func(m *nats.Msg) {
-					if m.Subject != "test.openclaw."+bus.Instance {
+					if !bus.Is(m, "test.openclaw."+bus.Instance) {
 						handle(m.Data)
 					}
 				})

@@ -1,0 +1,155 @@
+package bus
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"patchbay/internal/seal"
+)
+
+// A message is what nats.go has for one, and comes with its contents alone. On the wire
+// they end in a signature of its subject, the subject for replies, and the contents: the
+// servers of a bus may be shared with others, who must not be able to ask as if they were
+// an instance. A message that is sent again later by somebody who has heard it is not
+// told from a new one.
+
+// signed is the text that is signed for a message, before its contents.
+func signed(subject, reply string) string { return "bus\n" + subject + "\n" + reply + "\n" }
+
+// subject is a subject as the servers know it. Those for replies are given whole.
+func (b *Bus) subject(name string) string {
+	if strings.HasPrefix(name, b.prefix) {
+		return name
+	}
+	return b.prefix + name
+}
+
+// Publish sends a message.
+func (b *Bus) Publish(subject string, data []byte) error {
+	return b.PublishRequest(subject, "", data)
+}
+
+// PublishRequest sends a message whose answers go to an inbox.
+func (b *Bus) PublishRequest(subject, inbox string, data []byte) error {
+	m := &nats.Msg{Subject: b.subject(subject), Reply: inbox}
+	m.Data = b.sign(m, data)
+	return b.conn.PublishMsg(m)
+}
+
+// Respond answers a message.
+func (b *Bus) Respond(m *nats.Msg, data []byte) error {
+	if m.Reply == "" {
+		return nats.ErrMsgNoReply
+	}
+	return b.Publish(m.Reply, data)
+}
+
+// Request sends a message and waits for the first answer. The error is
+// [nats.ErrNoResponders] if nobody listens to the subject.
+func (b *Bus) Request(ctx context.Context, subject string, data []byte) (*nats.Msg, error) {
+	answers := make(chan *nats.Msg, 1)
+	inbox, sub, err := b.Inbox(answers)
+	if err != nil {
+		return nil, err
+	}
+	defer sub.Unsubscribe() //nolint:errcheck // fails only when the bus is closed
+	if err := b.PublishRequest(subject, inbox, data); err != nil {
+		return nil, err
+	}
+	select {
+	case m := <-answers:
+		if Nobody(m) {
+			return nil, nats.ErrNoResponders
+		}
+		return m, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Nobody reports whether a message is the bus's own answer, that nobody listens to the
+// subject of a request.
+func Nobody(m *nats.Msg) bool { return len(m.Data) == 0 && m.Header.Get("Status") == "503" }
+
+// Subscribe has f called with each message, one after another. A subject may end in ".*",
+// for all that have one part more.
+func (b *Bus) Subscribe(subject string, f nats.MsgHandler) (*nats.Subscription, error) {
+	return b.conn.Subscribe(b.subject(subject), b.checked(f))
+}
+
+// QueueSubscribe is Subscribe for messages each of which one member of a group gets.
+func (b *Bus) QueueSubscribe(subject, group string, f nats.MsgHandler) (*nats.Subscription, error) {
+	return b.conn.QueueSubscribe(b.subject(subject), group, b.checked(f))
+}
+
+// Inbox subscribes to a new subject for replies. Messages for which there is no room in to
+// are dropped, and logged.
+func (b *Bus) Inbox(to chan<- *nats.Msg) (inbox string, sub *nats.Subscription, err error) {
+	inbox = b.conn.NewInbox()
+	sub, err = b.Subscribe(inbox, func(m *nats.Msg) {
+		select {
+		case to <- m:
+		default:
+			b.log.Warn("bus", "error", nats.ErrSlowConsumer, "subject", inbox)
+		}
+	})
+	return inbox, sub, err
+}
+
+// Is reports whether a message came by a subject.
+func (b *Bus) Is(m *nats.Msg, subject string) bool { return m.Subject == b.subject(subject) }
+
+// FlushTimeout waits until the bus knows of all that was sent and subscribed.
+func (b *Bus) FlushTimeout(limit time.Duration) error { return b.conn.FlushTimeout(limit) }
+
+// IsConnected reports whether there is a connection at this moment.
+func (b *Bus) IsConnected() bool { return b.conn.IsConnected() }
+
+// Refused counts messages that no key of the installation had signed.
+func (b *Bus) Refused() uint64 { return b.refused.Load() }
+
+// sign returns data with the signature of the message that it is the contents of.
+func (b *Bus) sign(m *nats.Msg, data []byte) []byte {
+	if b.keys == nil {
+		return data
+	}
+	out := make([]byte, 0, len(data)+seal.TagSize)
+	return append(append(out, data...), b.keys()[0].Tag(signed(m.Subject, m.Reply), data)...)
+}
+
+// checked hands messages on that the installation has signed.
+func (b *Bus) checked(f nats.MsgHandler) nats.MsgHandler {
+	if b.keys == nil {
+		return f
+	}
+	return func(m *nats.Msg) {
+		if !Nobody(m) && !b.check(m) {
+			b.refused.Add(1)
+			now := time.Now().Unix()
+			if last := b.warned.Load(); now-last >= 60 && b.warned.CompareAndSwap(last, now) {
+				b.log.Warn("messages on the bus that this installation has not signed are not heard; who else uses its subjects?", "subject", m.Subject, "refused", b.refused.Load())
+			}
+			return
+		}
+		f(m)
+	}
+}
+
+// check takes the signature off a message, and reports whether it is good.
+func (b *Bus) check(m *nats.Msg) bool {
+	at := len(m.Data) - seal.TagSize
+	if at < 0 {
+		return false
+	}
+	text, data, tag := signed(m.Subject, m.Reply), m.Data[:at:at], m.Data[at:]
+	for _, k := range b.keys() {
+		if k.CheckTag(text, data, tag) {
+			m.Data = data
+			return true
+		}
+	}
+	return false
+}
