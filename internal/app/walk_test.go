@@ -24,6 +24,7 @@ import (
 	"patchbay/internal/config"
 	"patchbay/internal/console"
 	"patchbay/internal/console/page"
+	"patchbay/internal/control"
 	"patchbay/internal/store"
 	"patchbay/internal/store/storetest"
 )
@@ -455,7 +456,10 @@ func (w *town) rows() map[string][]string {
 	delete(all, "audit_links")
 	delete(all, "shim_nodes") // kept by the server, which tries to join ada's gateway
 	for table, list := range all {
-		all[table] = slices.DeleteFunc(list, func(row string) bool { return strings.Contains(row, w.bob.ID) })
+		all[table] = slices.DeleteFunc(list, func(row string) bool {
+			// Who was refused at the door is in the journal, by the name of nobody.
+			return strings.Contains(row, w.bob.ID) || table == "acts" && strings.Contains(row, "|"+control.ActSignInRefused+"|")
+		})
 	}
 	return all
 }
