@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"patchbay/internal/backup"
+	"patchbay/internal/board"
 	"patchbay/internal/bus"
 	"patchbay/internal/control"
 )
 
 // failing lists what keeps the server from its work.
-func failing(ready *atomic.Bool, b *Base, messages *bus.Bus) func(context.Context) []string {
+func failing(ready *atomic.Bool, b *Base, hub *board.Board, messages *bus.Bus) func(context.Context) []string {
 	return func(ctx context.Context) []string {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
@@ -22,6 +23,9 @@ func failing(ready *atomic.Bool, b *Base, messages *bus.Bus) func(context.Contex
 		}
 		if b.Store.Ping(ctx) != nil {
 			out = append(out, "database")
+		}
+		if hub.Unkept() {
+			out = append(out, "storage")
 		}
 		if !messages.IsConnected() {
 			out = append(out, "bus")

@@ -112,7 +112,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	}
 
 	messages, err := bus.Open(ctx, bus.Options{
-		Installation: base.Installation, Keys: base.Box.Keys, URL: c.Bus.URL, Name: c.Bus.Name, Cert: c.Bus.Cert, Key: c.Bus.Key, CA: c.Bus.CA, Logger: log,
+		Installation: base.Installation, Signer: base.Box, URL: c.Bus.URL, Name: c.Bus.Name, Cert: c.Bus.Cert, Key: c.Bus.Key, CA: c.Bus.CA, Logger: log,
 	})
 	if err != nil {
 		return err
@@ -228,7 +228,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 
 	var ready atomic.Bool
 	ready.Store(true)
-	failing := failing(&ready, base, messages)
+	failing := failing(&ready, base, hub, messages)
 	people := control.New(control.Options{
 		Board: hub, Accounts: base.Accounts, Logger: log, Version: o.Version, PublicURL: c.PublicURL,
 		House:      houseOf(base, failing),

@@ -202,6 +202,9 @@ func Swap(folder string) (kept string, err error) {
 			return "", err
 		}
 		names := []string{store.FileName, store.FileName + "-wal", store.FileName + "-shm"}
+		if exists(filepath.Join(folder, "turns.pending")) {
+			names = append(names, "turns.pending") // of what was there, too
+		}
 		for _, j := range journals {
 			names = append(names, filepath.Base(j))
 		}

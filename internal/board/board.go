@@ -75,6 +75,7 @@ type Board struct {
 	catalog  *catalog
 	far      *exchanger
 	audit    *audit
+	ends     *ends
 	notices  *notices
 	courses  *courses
 	turns    turns
@@ -176,6 +177,7 @@ func New(o Options) (*Board, error) {
 		b.cancel(nil)
 		return nil, fmt.Errorf("tell the bus what is listened to: %w", err)
 	}
+	b.ends = newEnds(b.Store, o.Folder, o.Logger)
 	b.audit = newAudit(o.Folder, o.Logger, b.keepCalls)
 	return b, nil
 }
@@ -222,6 +224,7 @@ func (b *Board) Close() {
 		b.notices.close()
 		b.courses.close()
 		b.audit.close()
+		b.ends.close()
 		b.presence.close()
 	})
 }

@@ -16,20 +16,28 @@ const writeLimit = 20 * time.Second
 // pushLimit bounds the delivery of a late answer.
 const pushLimit = 30 * time.Second
 
-// finish writes a trace and an exchange, and that earlier answers were heard.
-func (b *Board) finish(tr store.Trace, e *store.Exchange, heard []store.Exchange) {
+// finish keeps a trace and an exchange, and that earlier answers were heard. The error is
+// [errNotKept].
+func (b *Board) finish(tr store.Trace, e *store.Exchange, heard []store.Exchange) error {
 	b.metrics.turn(tr)
-	ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
-	defer cancel()
-	if err := b.Store.Traces.Finish(ctx, tr, e); err != nil {
-		b.Logger.Error("a trace is not written yet", "turn", tr.Turn, "bot", tr.Bot, "error", err)
-	}
+	err := b.ends.keep(&turnEnd{Trace: &tr, Exchange: e, Heard: turnsOf(heard)})
 	b.records.added()
-	b.heard(ctx, heard)
 	if tr.Outcome == outcomeFailed {
 		b.Logger.Info("a turn failed", "turn", tr.Turn, "bot", tr.Bot, "door", tr.Door, "code", tr.Code, "cause", tr.Cause)
 	}
+	return err
 }
+
+func turnsOf(list []store.Exchange) (turns []string) {
+	for _, e := range list {
+		turns = append(turns, e.Turn)
+	}
+	return turns
+}
+
+// Unkept reports whether the end of the last turn could be kept nowhere: neither in the
+// database nor on the disk.
+func (b *Board) Unkept() bool { return b.ends.failing() }
 
 // heard notes that late answers were told.
 func (b *Board) heard(ctx context.Context, late []store.Exchange) {

@@ -177,5 +177,5 @@ func (r *run) part(l *listener, outcome string, code talk.Code, cause string) {
 	patience := time.AfterFunc(r.board.Late, func() { r.cancel(errTooLate) })
 	context.AfterFunc(r.ctx, func() { patience.Stop() })
 	defer close(r.parted)
-	r.board.finish(tr, nil, heard)
+	r.board.finish(tr, nil, heard) //nolint:errcheck // the asker is told something else, or gone
 }

@@ -13,6 +13,7 @@ import (
 	"patchbay/internal/board/boardtest"
 	"patchbay/internal/bus"
 	"patchbay/internal/bus/bustest"
+	"patchbay/internal/seal"
 	"patchbay/internal/store"
 	"patchbay/internal/tool"
 )
@@ -69,7 +70,11 @@ func TestRefreshEverywhere(t *testing.T) {
 // peer is another instance, of which there is no more than its connection to the bus.
 func peer(t *testing.T, url, name string, refresh func(*bus.Bus, *nats.Msg)) *bus.Bus {
 	t.Helper()
-	b, err := bus.Open(t.Context(), bus.Options{URL: url, Name: name, Installation: "rig", Keys: boardtest.Keys})
+	box, err := seal.New(boardtest.Secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := bus.Open(t.Context(), bus.Options{URL: url, Name: name, Installation: "rig", Signer: box})
 	if err != nil {
 		t.Fatal(err)
 	}

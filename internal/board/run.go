@@ -325,7 +325,7 @@ func (r *run) end(err error) {
 		tr, e := r.trace(outcomeHungUp, "", r.cause()), r.lateExchange(answer)
 		heard := r.late[:r.told]
 		r.mu.Unlock()
-		r.board.finish(tr, e, heard)
+		r.board.finish(tr, e, heard) //nolint:errcheck // nobody is there to be told
 		r.push(e)
 	default:
 		r.tellLate() // if a command came first, or nothing did
@@ -337,7 +337,11 @@ func (r *run) end(err error) {
 		tr, e := r.trace(outcome, code, r.cause()), r.exchange(answer, false)
 		heard := r.late[:r.told]
 		r.mu.Unlock()
-		r.board.finish(tr, e, heard)
+		if err := r.board.finish(tr, e, heard); err != nil && r.failure == nil {
+			r.mu.Lock()
+			r.failure = talk.Fail(talk.NotKept, "", err)
+			r.mu.Unlock()
+		}
 	}
 }
 
@@ -359,16 +363,14 @@ func (r *run) endLate(answer string, heard []store.Exchange, resumed bool) {
 	if r.keepsContent() {
 		kept = answer
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
-	defer cancel()
-	if err := b.Store.Traces.FinishLate(ctx, r.turn.ID, time.Since(r.started), cause, kept, e); err != nil {
-		b.Logger.Error("a late answer was not kept", "turn", r.turn.ID, "bot", r.turn.Bot, "error", err)
-		return
+	end := &turnEnd{Late: &lateEnd{r.turn.ID, time.Since(r.started), cause, kept}, Exchange: e}
+	if resumed {
+		end.Heard = turnsOf(heard)
+	}
+	if b.ends.keep(end) != nil {
+		return // it has been logged, and what is not kept cannot be told later
 	}
 	b.records.added()
-	if resumed {
-		b.heard(ctx, heard)
-	}
 	r.push(e)
 }
 

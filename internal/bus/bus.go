@@ -18,8 +18,6 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nuid"
-
-	"patchbay/internal/seal"
 )
 
 // Options say where the bus is.
@@ -27,9 +25,9 @@ type Options struct {
 	// Installation is whose bus it is: others on the same servers have subjects of their
 	// own. Empty only in process.
 	Installation string
-	// Keys are those of the installation, the one that signs first; see [seal.Box.Keys].
-	// What no key has signed is not heard. Nil only in process, where nothing is signed.
-	Keys func() []*seal.Key
+	// Signer signs messages, and what it has not signed is not heard. Nil only in process,
+	// where nothing is signed.
+	Signer Signer
 	// URL is one NATS address or several, separated by commas; empty: in process.
 	URL string
 	// Name of this instance; empty: made up.
@@ -43,7 +41,7 @@ type Options struct {
 type Bus struct {
 	conn   *nats.Conn
 	prefix string // of all subjects
-	keys   func() []*seal.Key
+	signer Signer
 	// refused counts messages that no key of the installation has signed.
 	refused atomic.Uint64
 	warned  atomic.Int64 // when that was logged last, in Unix seconds
@@ -85,10 +83,10 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 		b.Instance = o.Name + "-" + b.Instance[len(b.Instance)-6:]
 	}
 	if o.URL != "" {
-		if o.Installation == "" || o.Keys == nil {
-			return nil, errors.New("a bus with others needs the installation and its keys")
+		if o.Installation == "" || o.Signer == nil {
+			return nil, errors.New("a bus with others needs the installation and its secret")
 		}
-		b.prefix, b.keys = "pb."+o.Installation+".", o.Keys
+		b.prefix, b.signer = "pb."+o.Installation+".", o.Signer
 	}
 	opts := []nats.Option{
 		nats.CustomInboxPrefix(b.prefix + "inbox"),

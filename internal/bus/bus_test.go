@@ -32,7 +32,7 @@ func key(t *testing.T, digits string) *seal.Key {
 // openOf opens the bus of an installation.
 func openOf(t *testing.T, url, name, installation string, keys ...*seal.Key) *bus.Bus {
 	t.Helper()
-	b, err := bus.Open(context.Background(), bus.Options{URL: url, Name: name, Installation: installation, Keys: func() []*seal.Key { return keys }})
+	b, err := bus.Open(context.Background(), bus.Options{URL: url, Name: name, Installation: installation, Signer: seal.NewBox(keys...)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,12 +92,12 @@ func TestInstancesHearOfOneAnother(t *testing.T) {
 }
 
 func TestUnreachable(t *testing.T) {
-	keys := func() []*seal.Key { return []*seal.Key{key(t, "ab")} }
-	_, err := bus.Open(context.Background(), bus.Options{URL: "nats://user:hunter2@127.0.0.1:1", Installation: "one", Keys: keys})
+	box := seal.NewBox(key(t, "ab"))
+	_, err := bus.Open(context.Background(), bus.Options{URL: "nats://user:hunter2@127.0.0.1:1", Installation: "one", Signer: box})
 	if !errors.Is(err, bus.ErrUnreachable) || strings.Contains(err.Error(), "hunter2") {
 		t.Fatalf("got %v", err)
 	}
-	if _, err := bus.Open(context.Background(), bus.Options{URL: "nats://127.0.0.1:1", CA: "/does/not/exist", Installation: "one", Keys: keys}); err == nil {
+	if _, err := bus.Open(context.Background(), bus.Options{URL: "nats://127.0.0.1:1", CA: "/does/not/exist", Installation: "one", Signer: box}); err == nil {
 		t.Fatal("a CA that is not there")
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-
-	"patchbay/internal/seal"
 )
 
 // A message is what nats.go has for one, and comes with its contents alone. On the wire
@@ -15,6 +13,17 @@ import (
 // servers of a bus may be shared with others, who must not be able to ask as if they were
 // an instance. A message that is sent again later by somebody who has heard it is not
 // told from a new one.
+
+// Signer makes and checks tags of messages, with the secret of an installation. It has to
+// be safe for concurrent use.
+type Signer interface {
+	// Tag is a keyed hash, of [TagSize] bytes, of a text and the contents behind it.
+	Tag(text string, data []byte) []byte
+	CheckTag(text string, data, tag []byte) bool
+}
+
+// TagSize is the length of a tag, in bytes.
+const TagSize = 16
 
 // signed is the text that is signed for a message, before its contents.
 func signed(subject, reply string) string { return "bus\n" + subject + "\n" + reply + "\n" }
@@ -113,16 +122,16 @@ func (b *Bus) Refused() uint64 { return b.refused.Load() }
 
 // sign returns data with the signature of the message that it is the contents of.
 func (b *Bus) sign(m *nats.Msg, data []byte) []byte {
-	if b.keys == nil {
+	if b.signer == nil {
 		return data
 	}
-	out := make([]byte, 0, len(data)+seal.TagSize)
-	return append(append(out, data...), b.keys()[0].Tag(signed(m.Subject, m.Reply), data)...)
+	out := make([]byte, 0, len(data)+TagSize)
+	return append(append(out, data...), b.signer.Tag(signed(m.Subject, m.Reply), data)...)
 }
 
 // checked hands messages on that the installation has signed.
 func (b *Bus) checked(f nats.MsgHandler) nats.MsgHandler {
-	if b.keys == nil {
+	if b.signer == nil {
 		return f
 	}
 	return func(m *nats.Msg) {
@@ -140,16 +149,14 @@ func (b *Bus) checked(f nats.MsgHandler) nats.MsgHandler {
 
 // check takes the signature off a message, and reports whether it is good.
 func (b *Bus) check(m *nats.Msg) bool {
-	at := len(m.Data) - seal.TagSize
+	at := len(m.Data) - TagSize
 	if at < 0 {
 		return false
 	}
-	text, data, tag := signed(m.Subject, m.Reply), m.Data[:at:at], m.Data[at:]
-	for _, k := range b.keys() {
-		if k.CheckTag(text, data, tag) {
-			m.Data = data
-			return true
-		}
+	data, tag := m.Data[:at:at], m.Data[at:]
+	if !b.signer.CheckTag(signed(m.Subject, m.Reply), data, tag) {
+		return false
 	}
-	return false
+	m.Data = data
+	return true
 }

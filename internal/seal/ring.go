@@ -91,8 +91,8 @@ func (k *Key) MAC(text string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// TagSize is the length of a tag, in bytes.
-const TagSize = 16
+// tagSize is the length of a tag, in bytes.
+const tagSize = 16
 
 // Tag is a short keyed hash of a text and of data behind it, for messages, of which there
 // are many.
@@ -106,7 +106,7 @@ func (k *Key) Tag(text string, data []byte) []byte {
 	io.WriteString(h, text) //nolint:errcheck // a hash takes everything
 	h.Write(data)
 	var sum [sha256.Size]byte
-	return h.Sum(sum[:0])[:TagSize]
+	return h.Sum(sum[:0])[:tagSize]
 }
 
 // CheckTag reports whether a tag is the one of text and data.
@@ -132,6 +132,14 @@ func (k *Key) Reveal() string { return k.secret }
 
 // Key is the key that seals.
 func (b *Box) Key() *Key { return (*b.keys.Load())[0] }
+
+// Tag is that of the key that seals.
+func (b *Box) Tag(text string, data []byte) []byte { return b.Key().Tag(text, data) }
+
+// CheckTag reports whether a tag is one that a key of the box makes.
+func (b *Box) CheckTag(text string, data, tag []byte) bool {
+	return slices.ContainsFunc(b.Keys(), func(k *Key) bool { return k.CheckTag(text, data, tag) })
+}
 
 // Keys are all keys, the one that seals first. The list must not be changed.
 func (b *Box) Keys() []*Key { return *b.keys.Load() }

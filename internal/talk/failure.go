@@ -20,7 +20,9 @@ const (
 	NoAnswer    Code = "no_answer"  // the bot finished and had said nothing
 	Unreadable  Code = "unreadable" // what was said cannot be used (a bad picture, an empty question)
 	Stopping    Code = "stopping"   // the server stops, and takes no new turns
-	Internal    Code = "internal"   // our own fault
+	// NotKept: the answer was told, but neither the database nor the disk has taken it.
+	NotKept  Code = "not_kept"
+	Internal Code = "internal" // our own fault
 )
 
 // Failure is why an answer did not come about, or broke off.

@@ -54,6 +54,7 @@ var (
 	sayNoAnswer    = Say{"我没有得到回答，请再说一次。", "I got no answer. Please say it again."}
 	sayUnreadable  = Say{"没能看懂这条消息，请再试一次。", "I could not make sense of that. Please try again."}
 	sayUnreachable = Say{"连不上 Bot，请稍后重试。", "The bot cannot be reached. Please try again later."}
+	sayNotKept     = Say{"回答说完了，但没能记下来：服务的存储有问题。请稍后再试，并告诉管理员。", "That was the answer, but it could not be kept: the server's storage fails. Try again later, and tell whoever runs it."}
 	sayStopping    = Say{"服务正在重启，请稍等一会儿再问一次。", "The server is restarting. Please ask again in a moment."}
 	sayInternal    = Say{"服务出了点问题，请稍后重试。", "Something is wrong on our side. Please try again later."}
 
@@ -91,6 +92,8 @@ func (f *Failure) Sentence(l Lang) string {
 		return sayUnreadable.In(l)
 	case Stopping:
 		return sayStopping.In(l)
+	case NotKept:
+		return sayNotKept.In(l)
 	case Internal:
 		return sayInternal.In(l)
 	case Unreachable:

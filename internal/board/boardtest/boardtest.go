@@ -59,15 +59,6 @@ type Options struct {
 // Secret seals the secrets of all rigs, so that several can share a database.
 var Secret = strings.Repeat("5e", 32)
 
-// Keys are those of [Secret], for a bus.
-func Keys() []*seal.Key {
-	k, err := seal.NewKey(Secret)
-	if err != nil {
-		panic(err) // it is long enough
-	}
-	return []*seal.Key{k}
-}
-
 // New makes a rig, which ends with the test. Bots of kind "script" are set by
 // [Rig.Script]; bots of kind "plugin" connect, by Board.Attach.
 func New(t testing.TB, o Options) *Rig {
@@ -94,7 +85,7 @@ func New(t testing.TB, o Options) *Rig {
 			t.Fatal(err)
 		}
 	}
-	b, err := bus.Open(ctx, bus.Options{URL: o.BusURL, Name: o.Name, Installation: "rig", Keys: r.Box.Keys})
+	b, err := bus.Open(ctx, bus.Options{URL: o.BusURL, Name: o.Name, Installation: "rig", Signer: r.Box})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -129,6 +129,7 @@ var codes = map[string]talk.Say{
 	"busy":            talk.Say{Zh: "同时的请求太多。可以提高它的并发数。", En: "Too much was asked at the same time. It can be set to do more at a time."},
 	"timeout":         talk.Say{Zh: "等得太久，没有回音。它那一端可能很慢或卡住了。", En: "Nothing was heard for too long. Its side may be slow, or stuck."},
 	"bot_unreachable": talk.Say{Zh: "我们连不上机器人：检查它的地址和网络，以及私有地址的规则。", En: "We could not connect to the bot: see its address, its network, and the rule about private addresses."},
+	"not_kept":        talk.Say{Zh: "回答说完了，但数据库和磁盘都没能记下它。请检查磁盘空间和数据库。", En: "The answer was told, but neither the database nor the disk has taken it. See whether the disk is full, and whether the database runs."},
 	"stopping":        talk.Say{Zh: "服务正在停止或重启，不再接受新的请求。", En: "The server was stopping or restarting, and took nothing new."},
 	"bot_failed":      talk.Say{Zh: "机器人报告出错。技术细节来自它那一端。", En: "The bot said that it failed. The technical terms come from its side."},
 	"lost":            talk.Say{Zh: "连接在中途断开了。", En: "The connection broke in the middle."},

@@ -213,6 +213,7 @@ var codeSays = map[talk.Code]talk.Say{
 	talk.Lost:        talk.Say{Zh: "连接中断", En: "The connection broke"},
 	talk.NoAnswer:    talk.Say{Zh: "没有回答", En: "It said nothing"},
 	talk.Unreadable:  talk.Say{Zh: "看不懂问题", En: "The question could not be read"},
+	talk.NotKept:     talk.Say{Zh: "没能记下来", En: "It could not be kept"},
 	talk.Stopping:    talk.Say{Zh: "服务正在重启", En: "The server was restarting"},
 	talk.Internal:    talk.Say{Zh: "我们这边出错", En: "Our own fault"},
 }

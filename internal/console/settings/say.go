@@ -105,6 +105,7 @@ var (
 
 	sayHealth     = talk.Say{Zh: "状态", En: "Health"}
 	sayReady      = talk.Say{Zh: "一切正常", En: "ready"}
+	sayNoStorage  = talk.Say{Zh: "数据库和磁盘都写不进去", En: "neither the database nor the disk takes anything"}
 	sayStopping   = talk.Say{Zh: "正在停止", En: "stopping"}
 	sayNoDatabase = talk.Say{Zh: "数据库没有响应", En: "the database does not answer"}
 	sayNoBus      = talk.Say{Zh: "与其他实例的连接（NATS）断了", En: "the connection to other instances (NATS) is lost"}
