@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +19,7 @@ import (
 
 	"patchbay/internal/store"
 	"patchbay/internal/store/storetest"
+	"patchbay/test/built"
 )
 
 var binary string
@@ -30,11 +30,8 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)
-	binary = filepath.Join(dir, "patchbay")
-	build := exec.Command("go", "build", "-o", binary, "patchbay/cmd/patchbay")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+	if binary, err = built.Program(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	storetest.Main(m)

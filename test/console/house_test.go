@@ -14,7 +14,6 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -22,6 +21,7 @@ import (
 	"time"
 
 	"patchbay/internal/console/browsertest"
+	"patchbay/test/built"
 )
 
 var (
@@ -34,12 +34,9 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	binary = filepath.Join(dir, "patchbay")
-	build := exec.Command("go", "build", "-o", binary, "patchbay/cmd/patchbay")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	code := 1
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+	if binary, err = built.Program(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 	} else {
 		code = m.Run()
 		chromium.Stop()

@@ -1,0 +1,42 @@
+// Package built builds the program for tests that run it.
+package built
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Program builds patchbay into a folder and returns the file.
+//
+// Of a test that passed, go test remembers the result until a file changes that the test
+// was compiled from or has opened. What another process compiles does not count, so the
+// folders of the sources are looked through here.
+func Program(folder string) (string, error) {
+	out, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("go env: %w", err)
+	}
+	root := filepath.Dir(strings.TrimSpace(string(out)))
+	for _, sources := range []string{"cmd", "internal"} {
+		err := filepath.WalkDir(filepath.Join(root, sources), func(string, fs.DirEntry, error) error { return nil })
+		if err != nil {
+			return "", err
+		}
+	}
+	for _, file := range []string{"go.mod", "go.sum"} {
+		if _, err := os.Stat(filepath.Join(root, file)); err != nil {
+			return "", err
+		}
+	}
+	binary := filepath.Join(folder, "patchbay")
+	build := exec.Command("go", "build", "-o", binary, "patchbay/cmd/patchbay")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return binary, nil
+}
