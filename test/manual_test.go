@@ -316,6 +316,8 @@ serve() {
     sleep 0.05
   done
 }
+# after WORDS FILE prints what follows the words in the file, as soon as they are there.
+after() { until grep -q "$1" "$2"; do sleep 0.05; done; sed -n "s/.*$1//p" "$2" | head -n 1; }
 patchbay() { if [ "$1" = serve ]; then shift; serve "$@"; else command patchbay "$@"; fi; }
 go() { if [ "$1 $2" = "run ./cmd/patchbay" ]; then shift 2; patchbay "$@"; fi; }
 `

@@ -73,7 +73,7 @@ type Secrets struct {
 	db     *store.DB
 	own    *seal.Key // that is configured, or was in the folder at the start
 	log    *slog.Logger
-	settle time.Duration // tests shorten it
+	settle func(context.Context) error // waits until other instances know of a change
 
 	mu   sync.Mutex
 	last []store.Secret // as they were last read
@@ -136,7 +136,7 @@ func newSecrets(c *config.Config, db *store.DB, own *seal.Key, log *slog.Logger)
 		}
 		own = box.Key()
 	}
-	s := &Secrets{Box: seal.NewBox(own), config: c, db: db, own: own, log: log, settle: secretsSettle}
+	s := &Secrets{Box: seal.NewBox(own), config: c, db: db, own: own, log: log, settle: settle}
 	return s, nil
 }
 
@@ -355,8 +355,12 @@ func (s *Secrets) wait(ctx context.Context) error {
 			return nil
 		}
 	}
+	return s.settle(ctx)
+}
+
+func settle(ctx context.Context) error {
 	select {
-	case <-time.After(s.settle):
+	case <-time.After(secretsSettle):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
