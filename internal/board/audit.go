@@ -73,6 +73,17 @@ func newAudit(folder string, log *slog.Logger, commit func(context.Context, []st
 	return a
 }
 
+// begin writes the row of a call that is about to be carried out and may change something:
+// should the process be killed before it ends, the trail has it as lost. It is for [audit.add]
+// to end it.
+func (a *audit) begin(row store.Call) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.closed {
+		a.journal.begin(row)
+	}
+}
+
 // add writes a row. When it returns, the row of a call that has acted is safe, or
 // that cannot be had in reasonable time, which the log tells.
 func (a *audit) add(row store.Call, acted bool) {
@@ -97,6 +108,9 @@ func (a *audit) add(row store.Call, acted bool) {
 		b.loose = append(b.loose, row)
 	}
 	n := b.len()
+	if acted && written == nil {
+		a.journal.end(row.ID)
+	}
 	a.mu.Unlock()
 	if n == 1 || n == auditBatch || written != nil {
 		select {
@@ -106,6 +120,9 @@ func (a *audit) add(row store.Call, acted bool) {
 	}
 	if written != nil {
 		<-written
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.journal.end(row.ID)
 	}
 }
 

@@ -38,7 +38,7 @@ const maxDepth = 3
 // Call calls a tool by its full name. The call's ID, Tool and Caller are filled
 // in here. Its error is an *[tool.Error], also when ctx ended. What happened is
 // in the audit trail a moment after Call has returned, also if the process is killed
-// in between, unless the tool only reads. A power cut can take what was called in
+// during it or in between, unless the tool only reads. A power cut can take what was called in
 // the last 50 ms. Without Options.Folder, the row is on the disk by the time Call
 // returns, unless the tool only reads.
 func (b *Board) Call(ctx context.Context, who Access, name string, c *tool.Call) (*tool.Result, error) {
@@ -51,17 +51,21 @@ func (b *Board) Call(ctx context.Context, who Access, name string, c *tool.Call)
 		c.Args = json.RawMessage("{}")
 	}
 	o, rules, err := b.admit(ctx, who, name, c.Args)
+	row := b.callRow(o, name, rules, c, began)
 	var res *tool.Result
 	ran := false
 	if err == nil {
 		if err = b.enterCall(); err == nil {
 			ran = true
 			c.Tool = o.Tool.Name
+			if !o.OnlyReads() {
+				b.audit.begin(row)
+			}
 			res, err = b.carryOut(ctx, o, c)
 			b.leaveCall()
 		}
 	}
-	b.record(o, name, rules, c, res, err, ran, began)
+	b.record(o, row, res, err, ran)
 	if err != nil {
 		return nil, tool.AsError(err)
 	}
@@ -172,20 +176,31 @@ func (b *Board) carryOut(ctx context.Context, o *Offered, c *tool.Call) (res *to
 	return nil, tool.Fail(tool.Cancelled, "The call was cancelled.", context.Cause(ctx))
 }
 
-// record writes the audit row of a call and counts it.
-func (b *Board) record(o *Offered, name string, rules Rules, c *tool.Call, res *tool.Result, err error, ran bool, began time.Time) {
-	took := time.Since(began)
+// callRow is the audit row of a call, as far as it is known before it is carried out.
+func (b *Board) callRow(o *Offered, name string, rules Rules, c *tool.Call, began time.Time) store.Call {
 	row := store.Call{
 		ID: c.ID, At: began, Person: c.Caller.Person, Actor: c.Caller.Actor, Address: c.Caller.Address, Key: c.Caller.Key, Bot: c.Caller.Bot, Turn: c.Caller.Turn, Door: c.Caller.Door,
-		Program: clip(c.Caller.Program, 100), Device: clip(c.Caller.Device, 100), Tool: clip(name, 100), Instance: b.Bus.Instance, Took: took,
+		Program: clip(c.Caller.Program, 100), Device: clip(c.Caller.Device, 100), Tool: clip(name, 100), Instance: b.Bus.Instance,
 	}
 	if len(c.State) > 0 || len(c.Answers) > 0 {
 		// The same call again, with the answers to what its provider asked for.
 		row.ID = uuid.Must(uuid.NewV7()).String()
 	}
+	if o != nil {
+		row.Provider = o.of.ID
+	}
+	if rules.KeepArgs || b.KeepArgs {
+		row.Args = clip(string(c.Args), maxArgsKept)
+	}
+	return row
+}
+
+// record completes the audit row of a call, writes it and counts the call.
+func (b *Board) record(o *Offered, row store.Call, res *tool.Result, err error, ran bool) {
+	row.Took = time.Since(row.At)
 	kind := ""
 	if o != nil {
-		row.Provider, kind = o.of.ID, o.of.Kind
+		kind = o.of.Kind
 	}
 	switch e := tool.AsError(err); {
 	case e != nil:
@@ -200,9 +215,6 @@ func (b *Board) record(o *Offered, name string, rules Rules, c *tool.Call, res *
 		if res.IsError {
 			row.Outcome, row.Cause = callTrouble, clip(res.Words(), 500)
 		}
-	}
-	if rules.KeepArgs || b.KeepArgs {
-		row.Args = clip(string(c.Args), maxArgsKept)
 	}
 	b.metrics.call(row, kind)
 	b.audit.add(row, ran && !o.OnlyReads())

@@ -41,9 +41,12 @@ const (
 //
 // A line is the CRC-32C of a row in hex, a space, and the row in JSON: what was
 // torn by a power cut is recognized, and costs no other row.
+//
+// A third file has the calls that are being carried out.
 type journal struct {
 	log      *slog.Logger
 	segments [2]segment
+	begun    *unfinished
 	current  int // of segments, which takes rows
 	line     bytes.Buffer
 	encoder  *json.Encoder
@@ -81,7 +84,12 @@ func openJournal(folder string, log *slog.Logger, commit func([]store.Call) erro
 		return nil, err
 	}
 	j := newJournal(log)
-	mine := 0
+	var (
+		mine, first int
+		all         = true // were committed
+		numbers     []int  // of the files that are held
+		surplus     []segment
+	)
 	for n := 1; n <= journalFiles; n++ {
 		path := filepath.Join(folder, fmt.Sprintf(journalName, n))
 		f, err := takeJournal(path, mine < len(j.segments))
@@ -93,21 +101,41 @@ func openJournal(folder string, log *slog.Logger, commit func([]store.Call) erro
 			continue
 		}
 		s := segment{path: path, file: f}
-		switch err := s.adopt(log, commit); {
-		case err != nil:
+		err = s.adopt(log, commit)
+		if err != nil {
 			log.Error("calls of a server that was killed are not in the audit trail yet; they stay for the next start", "file", path, "error", err)
 			f.Close()
-		case mine < len(j.segments):
-			j.segments[mine] = s
-			mine++
-		default:
-			os.Remove(path)
-			f.Close()
+			all = false
+			continue
 		}
+		numbers = append(numbers, n)
+		if mine == len(j.segments) {
+			surplus = append(surplus, s)
+			continue
+		}
+		if mine == 0 {
+			first = n
+		}
+		j.segments[mine] = s
+		mine++
+	}
+	if all {
+		if err := adoptUnfinished(folder, numbers, log, commit); err != nil {
+			log.Error("calls that a killed server did not end are not in the audit trail yet; they stay for the next start", "error", err)
+		}
+	}
+	for _, s := range surplus {
+		os.Remove(s.path)
+		s.file.Close()
 	}
 	if mine < len(j.segments) {
 		j.close()
 		return nil, errNoJournal
+	}
+	var err error
+	if j.begun, err = openUnfinished(filepath.Join(folder, fmt.Sprintf(unfinishedName, first))); err != nil {
+		j.close()
+		return nil, err
 	}
 	return j, nil
 }
@@ -184,7 +212,42 @@ func (j *journal) append(row *store.Call) bool {
 	if j == nil {
 		return false
 	}
-	err := j.write(row)
+	return j.told(j.write(row))
+}
+
+// begin keeps a call that is about to be carried out, until its end.
+func (j *journal) begin(row store.Call) {
+	if j == nil {
+		return
+	}
+	row = asLost(row)
+	line, err := j.encode(&row)
+	if err == nil && len(line) > slotSize {
+		row.Args = ""
+		line, err = j.encode(&row)
+	}
+	switch {
+	case err != nil:
+	case len(line) > slotSize:
+		err = errLineTooLong
+	default:
+		err = j.begun.begin(row.ID, line)
+	}
+	j.told(err)
+}
+
+// end forgets that a call is being carried out.
+func (j *journal) end(id string) {
+	if j == nil {
+		return
+	}
+	if err := j.begun.end(id); err != nil {
+		j.told(err)
+	}
+}
+
+// told logs that something could not be written, or can be again, and says whether it could.
+func (j *journal) told(err error) bool {
 	switch {
 	case err != nil && !j.trouble:
 		j.log.Error("the journal of calls takes no rows; calls wait until they are committed", "error", err)
@@ -270,6 +333,9 @@ func (j *journal) backlog() bool { return j != nil && j.segments[j.current].only
 func (j *journal) close() {
 	if j == nil {
 		return
+	}
+	if j.begun != nil {
+		j.begun.close() // while its lock is held
 	}
 	for _, s := range j.segments {
 		switch {

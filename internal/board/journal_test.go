@@ -99,7 +99,7 @@ func row(n int) store.Call {
 // journals are the files in a folder, and their contents.
 func journals(t testing.TB, folder string) map[string]string {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(folder, "calls-*.journal"))
+	names, err := filepath.Glob(filepath.Join(folder, "calls-*[0-9].journal"))
 	if err != nil {
 		t.Fatal(err)
 	}

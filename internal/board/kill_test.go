@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,41 +24,61 @@ import (
 	"patchbay/internal/tool"
 )
 
-// Each call that was answered is in the trail after kill -9, once, though it did not
-// wait for the disk.
-func TestKillLosesNoAnsweredCall(t *testing.T) {
+// Each call that was carried out is in the trail after kill -9, once, though it did not
+// wait for the disk: as what it was if it was answered, and as lost if its end was never seen.
+func TestKillLosesNoCall(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
-		answered := map[string]bool{}
+		began, answered, stuck := map[string]bool{}, map[string]bool{}, map[string]bool{}
+		said := map[string]map[string]bool{"began": began, "answered": answered, "stuck": stuck}
 		for range 3 {
 			caller, out := board.Child(t, "caller", o.Folder, o.URL)
-			in := bufio.NewScanner(out)
-			for n := 0; in.Scan(); n++ {
-				answered[in.Text()] = true
-				if n == 3000 {
-					if err := caller.Process.Kill(); err != nil {
-						t.Fatal(err)
-					}
+			killed := false
+			for in := bufio.NewScanner(out); in.Scan(); {
+				what, id, _ := strings.Cut(in.Text(), " ")
+				said[what][id] = true
+				if len(answered)%3000 == 2999 && !killed {
+					killed = true
+					must(t, caller.Process.Kill())
 				}
 			}
 		}
 		r := boardtest.New(t, boardtest.Options{DB: o, Board: board.Options{Folder: o.Folder}})
-		rows, err := r.Store.Calls.Newest(ctx, "", time.Now().Add(time.Minute), 1_000_000)
+		list, err := r.Store.Calls.Newest(ctx, "", time.Now().Add(time.Minute), 1_000_000)
 		must(t, err)
-		found := 0
-		for _, c := range rows {
-			if answered[c.ID] {
-				found++
+		rows := map[string]store.Call{}
+		for _, c := range list {
+			rows[c.ID] = c
+		}
+		missing, lost := 0, 0
+		for id := range began {
+			c, there := rows[id]
+			switch {
+			case !there:
+				missing++
+			case stuck[id] || c.Outcome != "done" && !answered[id]:
+				lost++
+				if c.Outcome != "failed" || c.Code != "lost" || c.Tool != "acts" && c.Tool != "stuck" || c.Provider != "a" || c.Key != "k" {
+					t.Errorf("a call that did not end is %+v", c)
+				}
+			case c.Outcome != "done":
+				t.Errorf("a call that was answered is %+v", c)
 			}
 		}
-		if found != len(answered) || len(answered) < 9000 {
-			t.Errorf("%d calls were answered, and the trail has %d of them", len(answered), found)
+		if missing > 0 || len(answered) < 8990 || len(rows) != len(list) {
+			t.Errorf("%d calls were carried out, %d answered; the trail has %d rows and misses %d", len(began), len(answered), len(list), missing)
 		}
-		t.Logf("%d calls were answered, %d are in the trail", len(answered), len(rows))
+		if len(stuck) != 3*stuckCalls || lost < len(stuck) {
+			t.Errorf("of %d calls that did not end %d are lost", len(stuck), lost)
+		}
+		t.Logf("%d calls were carried out, %d answered, %d are lost", len(began), len(answered), lost)
 	})
 }
 
-// callUntilKilled is a server for [TestKillLosesNoAnsweredCall]. It says the ids of
-// calls that were answered.
+// stuckCalls is how many calls of a caller never end.
+const stuckCalls = 5
+
+// callUntilKilled is a server for [TestKillLosesNoCall]. It says the ids of
+// calls that are carried out, never end, and were answered.
 func callUntilKilled(folder, url string) {
 	check := func(err error) {
 		if err != nil {
@@ -80,17 +101,33 @@ func callUntilKilled(folder, url string) {
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})), Folder: folder,
 	})
 	check(err)
-	s, err := b.Plug(board.Outlet{ID: "a", Kind: "k"}, says)
+	tell := func(what, id string) {
+		_, err := os.Stdout.WriteString(what + " " + id + "\n") // at once, and whole
+		check(err)
+	}
+	s, err := b.Plug(board.Outlet{ID: "a", Kind: "k", Timeout: time.Hour}, does(func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+		tell("began", c.ID)
+		if c.Tool == "stuck" {
+			tell("stuck", c.ID)
+			<-ctx.Done()
+		}
+		return tool.Text(c.Tool), nil
+	}))
 	check(err)
-	s.Offer([]tool.Tool{{Name: "acts"}})
+	s.Offer([]tool.Tool{{Name: "acts"}, {Name: "stuck"}})
+	call := func(name string) string {
+		c := tool.Call{}
+		_, err := b.Call(context.Background(), board.Access{Caller: tool.Caller{Person: "p", Key: "k", Door: "test"}}, name, &c)
+		check(err)
+		return c.ID
+	}
+	for range stuckCalls {
+		go call("stuck")
+	}
 	for range 8 {
 		go func() {
 			for {
-				c := tool.Call{}
-				_, err := b.Call(context.Background(), board.Access{Caller: tool.Caller{Person: "p", Key: "k", Door: "test"}}, "acts", &c)
-				check(err)
-				_, err = os.Stdout.WriteString(c.ID + "\n") // at once, and whole
-				check(err)
+				tell("answered", call("acts"))
 			}
 		}()
 	}

@@ -39,5 +39,5 @@ func (b *Board) Note(who Access, outlet Outlet, name string, args json.RawMessag
 	if res == nil {
 		res = &tool.Result{}
 	}
-	b.record(o, name, rules, c, res, err, true, began)
+	b.record(o, b.callRow(o, name, rules, c, began), res, err, true)
 }

@@ -1,0 +1,110 @@
+package board
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"patchbay/internal/store"
+)
+
+// unfinishedFiles are the files of running calls in a folder.
+func unfinishedFiles(t *testing.T, folder string) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(folder, "calls-*-running.journal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// A call has a slot while it runs. Its slot is used again, and what has ended is not found
+// by the next start.
+func TestUnfinishedCalls(t *testing.T) {
+	folder, log := t.TempDir(), slog.New(slog.DiscardHandler)
+	dead, err := openJournal(folder, log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 {
+		dead.begin(row(n))
+	}
+	dead.end("call-1")
+	long := row(3)
+	long.Args = strings.Repeat("x", slotSize)
+	dead.begin(long)
+	dead.end("call-1") // which has ended already, and does not take the slot of another
+	dead.end("call-0")
+	endless := row(4)
+	endless.Tool = strings.Repeat("x", slotSize)
+	dead.begin(endless)
+	if dead.begun.next != 3 || len(dead.begun.slots) != 2 || !dead.trouble {
+		t.Errorf("three calls at a time have %d slots, of which %v are taken", dead.begun.next, dead.begun.slots)
+	}
+	for i := range dead.segments { // so ends a process that is killed
+		dead.segments[i].file.Close()
+	}
+	dead.begun.file.Close()
+
+	db := newDatabase()
+	next, err := openJournal(folder, log, func(rows []store.Call) error { return db.commit(t.Context(), rows) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.has(t, 2)
+	for id, args := range map[string]string{"call-2": row(2).Args, "call-3": ""} {
+		if c := db.rows[id]; c.Outcome != callFailed || c.Code != "lost" || c.Cause == "" || c.Args != args {
+			t.Errorf("%s is %+v", id, c)
+		}
+	}
+	next.begin(row(5))
+	next.end("call-5")
+	next.close()
+	if left := unfinishedFiles(t, folder); len(left) > 0 {
+		t.Errorf("%v are left", left)
+	}
+}
+
+// Calls that the database does not take at the start stay for the one after, beside those
+// that begin meanwhile. What the call's own end says is not overwritten by its being lost.
+func TestUnfinishedCallsWait(t *testing.T) {
+	folder, log := t.TempDir(), slog.New(slog.DiscardHandler)
+	dead, err := openJournal(folder, log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.begin(row(0))
+	dead.begin(row(1))
+	ended := row(1)
+	dead.append(&ended) // and here it is killed
+	for i := range dead.segments {
+		dead.segments[i].file.Close()
+	}
+	dead.begun.file.Close()
+
+	db := newDatabase()
+	commit := func(rows []store.Call) error { return db.commit(t.Context(), rows) }
+	db.refuse(os.ErrDeadlineExceeded)
+	second, err := openJournal(folder, log, commit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.begin(row(2))
+	second.end("call-2")
+	second.close()
+	if left := unfinishedFiles(t, folder); len(left) == 0 {
+		t.Fatal("nothing is left")
+	}
+	db.refuse(nil)
+	third, err := openJournal(folder, log, commit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	third.close()
+	db.has(t, 2)
+	if a, b := db.rows["call-0"], db.rows["call-1"]; a.Code != "lost" || b.Outcome != callDone {
+		t.Errorf("the calls are %+v and %+v", a, b)
+	}
+}
