@@ -50,9 +50,8 @@ func SQLite(t testing.TB) *store.DB { return Open(t, store.Options{Folder: t.Tem
 var (
 	cluster struct {
 		sync.Once
-		url  func(database string) string
-		stop func()
-		err  error
+		server *Server
+		err    error
 	}
 	databases atomic.Int64
 )
@@ -62,7 +61,7 @@ var (
 // [Main].
 func Postgres(t testing.TB) store.Options {
 	t.Helper()
-	cluster.Do(func() { cluster.url, cluster.stop, cluster.err = startCluster("fsync=off") })
+	cluster.Do(func() { cluster.server, cluster.err = StartServer(false) })
 	if errors.Is(cluster.err, errNotInstalled) && os.Getenv("CI") == "" {
 		t.Skip("PostgreSQL's server programs are not installed (Debian: apt-get install postgresql)")
 	}
@@ -70,7 +69,7 @@ func Postgres(t testing.TB) store.Options {
 		t.Fatal(cluster.err)
 	}
 	name := fmt.Sprintf("patchbay_%d_%d", os.Getpid(), databases.Add(1))
-	admin, err := sql.Open("pgx", cluster.url("postgres"))
+	admin, err := sql.Open("pgx", cluster.server.URL("postgres"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,14 +77,14 @@ func Postgres(t testing.TB) store.Options {
 	if _, err := admin.Exec("CREATE DATABASE " + name); err != nil {
 		t.Fatal(err)
 	}
-	return store.Options{URL: cluster.url(name), Folder: t.TempDir()}
+	return store.Options{URL: cluster.server.URL(name), Folder: t.TempDir()}
 }
 
 // Main runs a package's tests and stops the cluster they started.
 func Main(m *testing.M) {
 	code := m.Run()
-	if cluster.stop != nil {
-		cluster.stop()
+	if cluster.server != nil {
+		cluster.server.Close()
 	}
 	os.Exit(code)
 }
@@ -95,60 +94,91 @@ var errNotInstalled = errors.New("PostgreSQL's server programs are not installed
 // Durable starts a cluster that waits for its disk, as those in production do, for
 // benchmarks. Its url gives the address of a database; "postgres" is there.
 func Durable() (url func(database string) string, stop func(), err error) {
-	return startCluster("fsync=on")
-}
-
-// startCluster makes a cluster in a temporary folder and waits until it answers.
-func startCluster(fsync string) (url func(string) string, stop func(), err error) {
-	bin, err := findPrograms()
+	s, err := StartServer(true)
 	if err != nil {
 		return nil, nil, err
 	}
-	dir, err := os.MkdirTemp("", "patchbay-pg-")
-	if err != nil {
-		return nil, nil, err
+	return s.URL, s.Close, nil
+}
+
+// Server is a PostgreSQL server of its own, that tests can stop and start.
+type Server struct {
+	bin, dir   string
+	fsync      bool // it waits for its disk
+	port       int
+	credential *syscall.Credential
+	cmd        *exec.Cmd // nil: it is stopped
+}
+
+// StartServer starts a server with an empty cluster in a temporary folder, and waits until
+// it answers. The database "postgres" is there. Close it.
+func StartServer(fsync bool) (_ *Server, err error) {
+	s := &Server{fsync: fsync}
+	if s.bin, err = findPrograms(); err != nil {
+		return nil, err
+	}
+	if s.dir, err = os.MkdirTemp("", "patchbay-pg-"); err != nil {
+		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			os.RemoveAll(dir)
+			s.Close()
 		}
 	}()
-	cred, err := serverUser(dir)
-	if err != nil {
-		return nil, nil, err
+	if s.credential, err = serverUser(s.dir); err != nil {
+		return nil, err
 	}
-	data := filepath.Join(dir, "data")
-	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", data, "-U", "patchbay", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
-	initdb.SysProcAttr = &syscall.SysProcAttr{Credential: cred}
-	initdb.Dir = dir
+	initdb := exec.Command(filepath.Join(s.bin, "initdb"), "-D", s.data(), "-U", "patchbay", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
+	initdb.SysProcAttr = &syscall.SysProcAttr{Credential: s.credential}
+	initdb.Dir = s.dir
 	if out, err := initdb.CombinedOutput(); err != nil {
-		return nil, nil, fmt.Errorf("initdb: %w\n%s", err, out)
+		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
 	}
-	port, err := freePort()
-	if err != nil {
-		return nil, nil, err
+	if s.port, err = freePort(); err != nil {
+		return nil, err
 	}
-	server := exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-k", dir, "-h", "127.0.0.1", "-p", strconv.Itoa(port),
-		"-c", fsync, "-c", "max_connections=200", "-c", "log_min_messages=panic")
+	err = s.Start()
+	return s, err
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+// Start starts it again, on the port it had, and waits until it answers.
+func (s *Server) Start() error {
+	cmd := exec.Command(filepath.Join(s.bin, "postgres"), "-D", s.data(), "-k", s.dir, "-h", "127.0.0.1", "-p", strconv.Itoa(s.port),
+		"-c", "fsync="+strconv.FormatBool(s.fsync), "-c", "max_connections=200", "-c", "log_min_messages=panic")
 	// The server dies with the test program, even if that is killed.
-	server.SysProcAttr = &syscall.SysProcAttr{Credential: cred, Pdeathsig: syscall.SIGQUIT}
-	server.Dir = dir
-	if err := server.Start(); err != nil {
-		return nil, nil, err
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.credential, Pdeathsig: syscall.SIGQUIT}
+	cmd.Dir = s.dir
+	if err := cmd.Start(); err != nil {
+		return err
 	}
-	stop = func() {
-		server.Process.Signal(syscall.SIGQUIT)
-		server.Wait()
-		os.RemoveAll(dir)
+	s.cmd = cmd
+	return waitForServer(s.URL("postgres"))
+}
+
+// Addr is where it listens: host and port.
+func (s *Server) Addr() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
+
+// URL is the address of a database.
+func (s *Server) URL(database string) string {
+	return fmt.Sprintf("postgres://patchbay@%s/%s?sslmode=disable", s.Addr(), database)
+}
+
+// Stop stops it without a word to its clients, as a crash does. What was committed is there
+// after the next [Server.Start].
+func (s *Server) Stop() {
+	if s.cmd != nil {
+		s.cmd.Process.Signal(syscall.SIGQUIT) //nolint:errcheck // it has ended already
+		s.cmd.Wait()                          //nolint:errcheck // it was killed
+		s.cmd = nil
 	}
-	url = func(database string) string {
-		return fmt.Sprintf("postgres://patchbay@127.0.0.1:%d/%s?sslmode=disable", port, database)
-	}
-	if err := waitForServer(url("postgres")); err != nil {
-		stop()
-		return nil, nil, err
-	}
-	return url, stop, nil
+}
+
+// Close stops it and removes its data.
+func (s *Server) Close() {
+	s.Stop()
+	os.RemoveAll(s.dir)
 }
 
 func waitForServer(url string) error {

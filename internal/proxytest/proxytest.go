@@ -1,0 +1,245 @@
+// Package proxytest puts a TCP proxy between two programs that fails as networks do: it cuts,
+// it goes mute, it is slow. It is for tests and for the chaos rig.
+package proxytest
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// mode is what a proxy does with what it reads.
+type mode int
+
+const (
+	passing mode = iota
+	cut          // connections are refused
+	mute         // connections are taken, and nothing goes through
+)
+
+// Proxy passes TCP connections on to one address. It is safe for concurrent use.
+type Proxy struct {
+	to       string
+	listener net.Listener
+	wg       sync.WaitGroup
+
+	mu      sync.Mutex
+	mode    mode
+	delay   time.Duration
+	changed chan struct{} // closed when mode, delay or closed change
+	closed  bool
+	conns   map[*conn]bool
+}
+
+// conn is one connection and its other half.
+type conn struct {
+	from, to net.Conn // to is nil until it is connected
+	dead     bool     // stays mute, whatever the proxy does
+	ended    chan struct{}
+	end      sync.Once
+}
+
+// New starts a proxy to an address, which ends with the test.
+func New(t testing.TB, to string) *Proxy {
+	t.Helper()
+	p, err := Start(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+// Start starts a proxy to an address, on a port of 127.0.0.1. Close it.
+func Start(to string) (*Proxy, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{to: to, listener: l, changed: make(chan struct{}), conns: map[*conn]bool{}}
+	p.wg.Go(p.accept)
+	return p, nil
+}
+
+// Addr is where it listens: host and port.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// Pass lets everything through, as at the start. Connections that were mute go on with what
+// was held up, but for those of [Proxy.MuteOld].
+func (p *Proxy) Pass() { p.set(passing, 0) }
+
+// Slow passes everything on so much later.
+func (p *Proxy) Slow(delay time.Duration) { p.set(passing, delay) }
+
+// Mute takes connections and data, and passes nothing on, as a network does that loses
+// everything: nobody is told.
+func (p *Proxy) Mute() { p.set(mute, 0) }
+
+// MuteOld makes the connections that there are mute for ever, as after a failover to another
+// machine, and passes new ones on.
+func (p *Proxy) MuteOld() {
+	p.mu.Lock()
+	for c := range p.conns {
+		c.dead = true
+	}
+	p.mu.Unlock()
+	p.set(passing, 0)
+}
+
+// Cut ends all connections, and refuses new ones.
+func (p *Proxy) Cut() {
+	p.set(cut, 0)
+	p.Drop()
+}
+
+// Drop ends all connections. New ones are treated as the others were.
+func (p *Proxy) Drop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		c.reset()
+	}
+}
+
+// Close ends the proxy and all connections.
+func (p *Proxy) Close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.listener.Close()
+	p.set(cut, 0)
+	p.Drop()
+	p.wg.Wait()
+}
+
+func (p *Proxy) set(m mode, delay time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mode, p.delay = m, delay
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+func (p *Proxy) accept() {
+	for {
+		from, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.mu.Lock()
+		if p.closed || p.mode == cut {
+			p.mu.Unlock()
+			reset(from)
+			continue
+		}
+		c := &conn{from: from, ended: make(chan struct{})}
+		p.conns[c] = true
+		p.wg.Go(func() { p.serve(c) })
+		p.mu.Unlock()
+	}
+}
+
+// serve connects a connection with its other half, and passes on what comes.
+func (p *Proxy) serve(c *conn) {
+	defer func() {
+		c.from.Close()
+		if c.to != nil {
+			c.to.Close()
+		}
+		p.mu.Lock()
+		delete(p.conns, c)
+		p.mu.Unlock()
+	}()
+	if !p.wait(c) {
+		return
+	}
+	to, err := net.DialTimeout("tcp", p.to, 5*time.Second)
+	if err != nil {
+		return
+	}
+	p.mu.Lock()
+	c.to = to
+	p.mu.Unlock()
+	select {
+	case <-c.ended: // between the two: nobody else closes it
+		reset(to)
+		return
+	default:
+	}
+	var both sync.WaitGroup
+	both.Go(func() { p.pass(c, to, c.from) })
+	p.pass(c, c.from, to)
+	both.Wait()
+}
+
+// pass copies one way until an end, which the other side is told.
+func (p *Proxy) pass(c *conn, to, from net.Conn) {
+	data := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(data)
+		if n > 0 {
+			if !p.wait(c) {
+				return
+			}
+			if _, err := to.Write(data[:n]); err != nil {
+				c.reset()
+				return
+			}
+		}
+		switch {
+		case err == nil:
+		case !p.wait(c): // a mute network tells of no end either
+			return
+		case errors.Is(err, io.EOF):
+			to.(*net.TCPConn).CloseWrite() //nolint:errcheck // it is gone already
+			return
+		default:
+			c.reset()
+			return
+		}
+	}
+}
+
+// wait waits until something may go through. It says whether the connection is still there.
+func (p *Proxy) wait(c *conn) bool {
+	late := false
+	for {
+		p.mu.Lock()
+		changed, blocked, delay := p.changed, p.mode == mute || c.dead, p.delay
+		p.mu.Unlock()
+		var after <-chan time.Time
+		switch {
+		case blocked:
+		case delay == 0 || late:
+			return true
+		default:
+			after = time.After(delay)
+		}
+		select {
+		case <-changed:
+		case <-after:
+			late = true
+		case <-c.ended:
+			return false
+		}
+	}
+}
+
+// reset ends both halves at once, and what was not sent yet is lost.
+func (c *conn) reset() {
+	c.end.Do(func() {
+		close(c.ended)
+		reset(c.from)
+		if c.to != nil {
+			reset(c.to)
+		}
+	})
+}
+
+func reset(c net.Conn) {
+	c.(*net.TCPConn).SetLinger(0) //nolint:errcheck // it is closed in any case
+	c.Close()
+}
