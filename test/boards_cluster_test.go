@@ -2,12 +2,14 @@ package test
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"patchbay/internal/bus/bustest"
 	"patchbay/internal/plug/xiaozhi/sim"
+	"patchbay/internal/proxytest"
 	"patchbay/internal/store/storetest"
 )
 
@@ -17,7 +19,10 @@ func TestBoardsOfTwoInstances(t *testing.T) {
 	o := storetest.Postgres(t)
 	urls := strings.Split(bustest.Cluster(t, 3), ",")
 	env := []string{"PATCHBAY_SECRET=" + strings.Repeat("5e", 32), "PATCHBAY_XIAOZHI_MQTT=127.0.0.1:0", "PATCHBAY_XIAOZHI_AUDIO=127.0.0.1:0"}
-	first := newPlace(o, append(env, "PATCHBAY_BUS_URL="+urls[0])...)
+	at, err := url.Parse(urls[0])
+	must(t, err)
+	bus := proxytest.New(t, at.Host)
+	first := newPlace(o, append(env, "PATCHBAY_BUS_URL=nats://"+bus.Addr())...)
 	o.Folder = t.TempDir()
 	second := newPlace(o, append(env, "PATCHBAY_BUS_URL="+urls[1])...)
 	first.run(t, "user", "add", "ada")
@@ -26,13 +31,14 @@ func TestBoardsOfTwoInstances(t *testing.T) {
 	first.json(t, &desk, "key", "add", "--name", "desk", "--scope", "mcp")
 	one := &boardHouse{t, first, first.serve(t), admin.Key}
 	two := &boardHouse{t, second, second.serve(t), admin.Key}
-	t.Run("websocket", func(t *testing.T) { wanders(t, one, two, desk.Key, "websocket") })
+	t.Run("websocket", func(t *testing.T) { wanders(t, one, two, bus, desk.Key, "websocket") })
 	one.server = one.serve(t)
-	t.Run("mqtt", func(t *testing.T) { wanders(t, one, two, desk.Key, "mqtt") })
+	t.Run("mqtt", func(t *testing.T) { wanders(t, one, two, bus, desk.Key, "mqtt") })
 }
 
-// wanders has a board go from one instance to the other and back, and die with it.
-func wanders(t *testing.T, one, two *boardHouse, key, transport string) {
+// wanders has a board go from one instance to the other and back, also while they do not hear
+// each other, and die with it.
+func wanders(t *testing.T, one, two *boardHouse, bus *proxytest.Proxy, key, transport string) {
 	one.t, two.t = t, t
 	limit := limited(t, 60*time.Second)
 	way := route{}
@@ -84,6 +90,22 @@ func wanders(t *testing.T, one, two *boardHouse, key, transport string) {
 	must(t, b.Boot(limit))
 	wake(one)
 	holds(one, 1)
+	holds(two, 0)
+	called(two)
+
+	bus.Cut()
+	must(t, b.Lose(sim.Vanished))
+	way.lead(one.server, two.server)
+	must(t, b.Boot(limit))
+	wake(two)
+	holds(two, 1)
+	bus.Pass()
+	holds(one, 0)
+	called(one)
+	must(t, b.Lose(sim.Reset))
+	way.lead(one.server, one.server)
+	must(t, b.Boot(limit))
+	wake(one)
 	holds(two, 0)
 	called(two)
 

@@ -12,11 +12,9 @@ import (
 	"net/netip"
 	"net/url"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
@@ -36,8 +34,6 @@ import (
 )
 
 const (
-	// hereSubject tells instances which one a board is connected to.
-	hereSubject = "xiaozhi.here"
 	// mqttSpread is over how long boards are sent away by a server that stops, so that
 	// they do not all come back at once.
 	mqttSpread = 2 * time.Second
@@ -135,13 +131,7 @@ func (v *voiceBoards) plugIn(c *config.Config) (err error) {
 	if c.XiaoZhi.Voice == "repeat" {
 		o.Voice = xiaozhi.Repeat{}
 	}
-	if !v.messages.Alone() {
-		o.Claim = v.claim
-	}
-	if v.boards, err = xiaozhi.NewBoards(o); err != nil || v.messages.Alone() {
-		return err
-	}
-	_, err = v.messages.Subscribe(hereSubject, v.claimed)
+	v.boards, err = xiaozhi.NewBoards(o)
 	return err
 }
 
@@ -331,21 +321,6 @@ func (v *voiceBoards) Close() {
 		defer cancel()
 		v.encoders.Close(ctx) //nolint:errcheck // what is in use ends with the process
 	})
-}
-
-// claim tells other instances that a board is connected here.
-func (v *voiceBoards) claim(number int64) {
-	if err := v.messages.Publish(hereSubject, []byte(v.messages.Instance+" "+strconv.FormatInt(number, 10))); err != nil {
-		v.log.Warn("other instances were not told of a board", "device", number, "error", err)
-	}
-}
-
-// claimed lets go of a board that has connected to another instance.
-func (v *voiceBoards) claimed(m *nats.Msg) {
-	instance, text, _ := strings.Cut(string(m.Data), " ")
-	if number, err := strconv.ParseInt(text, 10, 64); err == nil && instance != v.messages.Instance {
-		v.boards.Elsewhere(number)
-	}
 }
 
 // fetchSound opens sounds at addresses that came from outside, by the guarded way.

@@ -2,18 +2,14 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
 	"net/netip"
 	"strings"
 
-	"github.com/nats-io/nats.go"
-
 	"patchbay/internal/account"
 	"patchbay/internal/board"
-	"patchbay/internal/bus"
 	"patchbay/internal/plug/mcp/upstream"
 	"patchbay/internal/seal"
 	"patchbay/internal/store"
@@ -103,39 +99,6 @@ func (e *endpoint) later(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	w.Header().Set("Retry-After", "2")
 	http.Error(w, "not now; try again in a moment", http.StatusServiceUnavailable)
-}
-
-// arrivalSubject is where instances tell that a tool server has connected to them.
-const arrivalSubject = "endpoint"
-
-// arrival says which instance a tool server has connected to.
-type arrival struct {
-	Instance string `json:"i"`
-	Upstream string `json:"u"`
-}
-
-// newServers makes the keeper of tool servers. One that connects to us is at one
-// instance at a time, the one that it came to last: on the others the connection
-// may be broken without their knowing. Should two of the same token arrive at two
-// instances in the same moment, both are closed, and have to come again.
-func newServers(o upstream.Options, messages *bus.Bus) (*upstream.Manager, error) {
-	o.Arrived = func(s upstream.Spec) {
-		text, err := json.Marshal(arrival{messages.Instance, s.ID})
-		if err == nil {
-			err = messages.Publish(arrivalSubject, text)
-		}
-		if err != nil {
-			o.Logger.Warn("other instances were not told where a tool server is", "upstream", s.Slug, "error", err)
-		}
-	}
-	servers := upstream.New(o)
-	_, err := messages.Subscribe(arrivalSubject, func(m *nats.Msg) { // ends with the bus
-		var a arrival
-		if json.Unmarshal(m.Data, &a) == nil && a.Instance != messages.Instance {
-			servers.Moved(a.Upstream)
-		}
-	})
-	return servers, err
 }
 
 // offeredElsewhere counts the tools of a server that connects to us which another

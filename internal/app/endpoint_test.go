@@ -77,10 +77,7 @@ func newInstance(t *testing.T, o boardtest.Options) *instance {
 	clouds := newClouds(i.base, doors, i.Board.Bus.Instance, nil)
 	t.Cleanup(clouds.Close)
 	i.clouds = clouds
-	var err error
-	if i.servers, err = newServers(upstream.Options{Plug: plugUpstream(i.Board, log), Logger: log}, i.Board.Bus); err != nil {
-		t.Fatal(err)
-	}
+	i.servers = upstream.New(upstream.Options{Plug: plugUpstream(i.Board, log), Logger: log})
 	t.Cleanup(i.servers.Close)
 	i.joined = newShims(surroundings{hub: i.Board, base: i.base, messages: i.Board.Bus, log: log})
 	t.Cleanup(i.joined.Close)

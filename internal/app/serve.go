@@ -211,13 +211,10 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		LearnTools: learn.ToolNames(),
 	})
 	defer programs.Close()
-	servers, err := newServers(upstream.Options{
+	servers := upstream.New(upstream.Options{
 		Plug: plugUpstream(hub, log), Logger: log, Registerer: registry, Dial: photos.Dial, Version: o.Version,
 		Installation: base.Installation, Dangerous: base.dangerousTools,
-	}, messages)
-	if err != nil {
-		return err
-	}
+	})
 	defer servers.Close()
 	clouds := newClouds(base, programs, messages.Instance, photos.Dial)
 	defer clouds.Close()
@@ -363,6 +360,8 @@ type plug struct{ board *board.Board }
 func (p plug) Attach(bot int64, b talk.Bot, concurrent, waiting int) func() {
 	return p.board.Attach(bot, b, board.Limits{Concurrent: concurrent, Waiting: waiting})
 }
+
+func (p plug) Renew(bot int64) { p.board.Renew(bot) }
 
 // tokens finds the bot of a plugin's token.
 type tokens struct{ registry *board.Registry }

@@ -145,6 +145,7 @@ type noSocket struct{}
 
 func (noSocket) Offer([]tool.Tool) {}
 func (noSocket) Unplug()           {}
+func (noSocket) Hold(bool) int64   { return 0 }
 
 // reconcile makes what is connected what the database says, again each time that
 // changes. It may be called by many goroutines at once: what was read last counts.

@@ -40,8 +40,8 @@ type away struct {
 type held struct {
 	Outlet
 	Print uint64 `json:"print"`
-	// Since is when it was last connected, in Unix milliseconds.
-	Since int64 `json:"since,omitempty"`
+	// Epoch numbers its newest connection, see [epochs].
+	Epoch int64 `json:"since,omitempty"`
 }
 
 // toolsAnnouncement says what an instance holds: all of it between two ids, or
@@ -98,6 +98,7 @@ func newExchanger(b *Board) (*exchanger, error) {
 		x.subs = append(x.subs, sub)
 	}
 	b.Bus.OnLost(x.lost)
+	b.Bus.OnMeet(x.retell)
 	b.catalog.mu.Lock()
 	defer b.catalog.mu.Unlock()
 	b.catalog.tell = func(id string) {
@@ -203,6 +204,20 @@ func (x *exchanger) heard(m *nats.Msg) {
 	if json.Unmarshal(m.Data, &a) != nil || a.Instance == x.board.Bus.Instance {
 		return
 	}
+	for _, m := range x.take(a) {
+		m.provider.Moved(m.upTo)
+	}
+}
+
+// moved is a provider that has connected to another instance, and the number of its newest
+// connection here.
+type moved struct {
+	provider Movable
+	upTo     int64
+}
+
+// take takes what another instance holds, and returns what this one has to let go of.
+func (x *exchanger) take(a toolsAnnouncement) (gave []moved) {
 	c := x.board.catalog
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,7 +232,9 @@ func (x *exchanger) heard(m *nats.Msg) {
 	still := make(map[string]bool, len(a.Held))
 	for _, h := range a.Held {
 		still[h.ID] = true
+		x.board.epochs.heard(h.Epoch)
 		changed = x.learn(a.Instance, h) || changed
+		gave = append(gave, x.letGo(a.Instance, h)...)
 	}
 	gone := a.Gone
 	if !a.Part {
@@ -234,6 +251,21 @@ func (x *exchanger) heard(m *nats.Msg) {
 		c.wake()
 	}
 	x.fetchMore()
+	return gave
+}
+
+// letGo lets go of an outlet that another instance has a newer connection of. What it has
+// announced itself says who is the newer, so both decide the same. With catalog.mu held.
+func (x *exchanger) letGo(instance string, h held) []moved {
+	s := x.board.catalog.here[h.ID]
+	if s == nil || !s.offer.Held || !newer(h.Epoch, instance, s.held, x.board.Bus.Instance) {
+		return nil
+	}
+	s.setHeld(false)
+	if m, ok := s.provider.(Movable); ok {
+		return []moved{{m, s.held}}
+	}
+	return nil
 }
 
 // learn takes what an instance says about one outlet, and says whether more is
@@ -295,6 +327,14 @@ func (x *exchanger) offered(a *away) {
 	}
 	c.list(a.Owner, a.ID)
 	c.stale(a.Owner)
+}
+
+// retell has all that is held here told again.
+func (x *exchanger) retell() {
+	x.board.catalog.mu.Lock()
+	defer x.board.catalog.mu.Unlock()
+	x.everyone = true
+	x.nudge()
 }
 
 func (x *exchanger) nudge() {

@@ -72,6 +72,7 @@ type Options struct {
 type Board struct {
 	Options
 	presence *presence
+	epochs   *epochs
 	catalog  *catalog
 	far      *exchanger
 	audit    *audit
@@ -149,12 +150,13 @@ func New(o Options) (*Board, error) {
 		metrics: newMetrics(o.Registerer, func() float64 { return float64(len(places)) }),
 		places:  places,
 		calls:   make(chan struct{}, o.Calls),
-		catalog: newCatalog(o.Logger, o.Installation),
+		epochs:  new(epochs),
 		rates:   &rates{perMinute: o.CallRate, each: map[payer]*bucket{}},
 		runs:    map[conversationKey]*run{},
 		built:   map[int64]built{},
 		push:    map[string]Push{},
 	}
+	b.catalog = newCatalog(o.Logger, o.Installation, b.epochs)
 	b.ctx, b.cancel = context.WithCancelCause(context.Background())
 	var err error
 	if b.presence, err = newPresence(b); err != nil {
@@ -177,6 +179,7 @@ func New(o Options) (*Board, error) {
 		b.cancel(nil)
 		return nil, fmt.Errorf("tell the bus what is listened to: %w", err)
 	}
+	b.Bus.Hello()
 	b.ends = newEnds(b.Store, o.Folder, o.Logger)
 	b.audit = newAudit(o.Folder, o.Logger, b.keepCalls)
 	return b, nil

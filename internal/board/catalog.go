@@ -82,6 +82,7 @@ type place interface {
 type catalog struct {
 	log          logger
 	installation string
+	epochs       *epochs
 	schemas      schemas
 	noticed      func(Notice) // set before anything is plugged in
 
@@ -109,9 +110,9 @@ type logger interface {
 	Warn(msg string, args ...any)
 }
 
-func newCatalog(log logger, installation string) *catalog {
+func newCatalog(log logger, installation string, epochs *epochs) *catalog {
 	return &catalog{
-		log: log, installation: installation, noticed: func(Notice) {}, here: map[string]*Socket{}, away: map[string]map[string]*away{},
+		log: log, installation: installation, epochs: epochs, noticed: func(Notice) {}, here: map[string]*Socket{}, away: map[string]map[string]*away{},
 		owned: map[string][]string{}, slugs: map[slugOf]*Socket{}, slugged: map[string]int{}, watchers: map[chan struct{}]bool{},
 	}
 }
@@ -137,10 +138,10 @@ func (b *Board) Plug(o Outlet, p tool.Provider) (*Socket, error) {
 	if err := c.free(o.Slug, o.Owner, nil); err != nil {
 		return nil, err
 	}
-	now := time.Now().UnixMilli()
-	s := &Socket{catalog: c, provider: p, held: now}
+	epoch := c.epochs.next()
+	s := &Socket{catalog: c, provider: p, held: epoch}
 	s.offer, _ = c.offer(o, p, nil)
-	s.offer.since = now
+	s.offer.since = epoch
 	c.here[o.ID] = s
 	c.claim(s)
 	c.list(o.Owner, o.ID)
@@ -166,24 +167,21 @@ func (b *Board) Plugged(id string) (o Outlet, held bool, tools []*Offered) {
 }
 
 // find decides what is offered under an outlet's id: by whoever holds it, and of
-// several by this instance, or else by the one that has held it for the shortest
-// time, since a device that connects again may not have been missed yet. What is
-// here and not held counts if nobody holds it. Nil if there is none. With mu
-// held.
+// several by the one that its provider connected to last. What is here and not held counts
+// if nobody holds it. Nil if there is none. With mu held.
 func (c *catalog) find(id string) *offer {
 	s := c.here[id]
 	if s != nil && s.offer.Held {
-		return s.offer
+		return s.offer // it lets go when it hears of a newer one
 	}
 	var best *away
-	bestAt := ""
-	for instance, outlets := range c.away {
+	for _, outlets := range c.away {
 		a := outlets[id]
 		if a == nil || a.offer == nil {
 			continue
 		}
-		if best == nil || a.Since > best.Since || a.Since == best.Since && instance > bestAt {
-			best, bestAt = a, instance
+		if best == nil || newer(a.Epoch, a.instance, best.Epoch, best.instance) {
+			best = a
 		}
 	}
 	switch {
@@ -193,6 +191,12 @@ func (c *catalog) find(id string) *offer {
 		return s.offer
 	}
 	return nil
+}
+
+// newer reports whether the first of two holds is the newer one. Two of the same number
+// are told apart by their instances, on all of them in the same way.
+func newer(epoch int64, instance string, than int64, of string) bool {
+	return epoch > than || epoch == than && instance > of
 }
 
 // free returns [ErrPlugged] if a slug is in use, by anything but except, where an

@@ -26,7 +26,7 @@ type presence struct {
 
 	mu       sync.Mutex
 	here     map[int64]*holding
-	there    map[string]map[int64]int64 // instance → bot → since (unix ms)
+	there    map[string]map[int64]int64 // instance → bot → epoch
 	seen     map[int64]time.Time        // when a bot that is held nowhere was last held
 	change   chan struct{}              // closed and replaced at every change
 	subs     []*nats.Subscription
@@ -42,7 +42,7 @@ type presence struct {
 // holding is a bot that is held here.
 type holding struct {
 	seat  *seat
-	since int64
+	epoch int64
 	sub   *nats.Subscription // nil when alone on the bus, or when another instance took over
 }
 
@@ -69,6 +69,7 @@ func newPresence(b *Board) (*presence, error) {
 	}
 	if !b.Bus.Alone() {
 		b.Bus.OnLost(p.lost)
+		b.Bus.OnMeet(p.announce)
 		for subject, handle := range map[string]nats.MsgHandler{
 			presenceSubject:               p.heard,
 			hangupSubject(b.Bus.Instance): p.hangup,
@@ -165,7 +166,7 @@ func (b *Board) Attach(number int64, bot talk.Bot, l Limits) (detach func()) {
 			b.Logger.Warn("a bot's settings cannot be read", "bot", number, "error", err)
 		}
 	}
-	h := &holding{seat: b.newSeat(bot, l, c), since: time.Now().UnixMilli()}
+	h := &holding{seat: b.newSeat(bot, l, c), epoch: b.epochs.next()}
 	p.mu.Lock()
 	old := p.here[number]
 	p.here[number] = h
@@ -190,6 +191,22 @@ func (b *Board) Attach(number int64, bot talk.Bot, l Limits) (detach func()) {
 	})
 }
 
+// Renew says that a bot which is attached has connected here again: this is where it was
+// seen last.
+func (b *Board) Renew(number int64) {
+	p := b.presence
+	p.mu.Lock()
+	h := p.here[number]
+	if h != nil {
+		h.epoch = b.epochs.next()
+		p.settle()
+	}
+	p.mu.Unlock()
+	if h != nil {
+		p.announce()
+	}
+}
+
 // settle subscribes to what this instance is to take turns for, lets go of the
 // rest, and wakes those who wait for a bot. With mu held.
 func (p *presence) settle() {
@@ -199,7 +216,7 @@ func (p *presence) settle() {
 		return
 	}
 	for n, h := range p.here {
-		mine := !p.newerElsewhere(n, h.since)
+		mine := !p.newerElsewhere(n, h.epoch)
 		switch {
 		case mine && h.sub == nil:
 			sub, err := p.board.Bus.QueueSubscribe(turnSubject(n), "holder", p.serve)
@@ -216,10 +233,9 @@ func (p *presence) settle() {
 
 // newerElsewhere says whether another instance has a newer hold on a bot. With
 // mu held.
-func (p *presence) newerElsewhere(bot, since int64) bool {
+func (p *presence) newerElsewhere(bot, epoch int64) bool {
 	for instance, bots := range p.there {
-		other, ok := bots[bot]
-		if ok && (other > since || other == since && instance > p.board.Bus.Instance) {
+		if other, ok := bots[bot]; ok && newer(other, instance, epoch, p.board.Bus.Instance) {
 			return true
 		}
 	}
@@ -233,7 +249,7 @@ func (p *presence) announce() {
 	a := announcement{Instance: p.board.Bus.Instance, Bots: map[int64]int64{}}
 	p.mu.Lock()
 	for n, h := range p.here {
-		a.Bots[n] = h.since
+		a.Bots[n] = h.epoch
 	}
 	p.mu.Unlock()
 	text, err := json.Marshal(a)
@@ -257,6 +273,9 @@ func (p *presence) heard(m *nats.Msg) {
 		if _, still := a.Bots[n]; !still {
 			p.seen[n] = time.Now()
 		}
+	}
+	for _, epoch := range a.Bots {
+		p.board.epochs.heard(epoch)
 	}
 	p.there[a.Instance] = a.Bots
 	p.settle()
@@ -354,7 +373,7 @@ func (p *presence) moved(ctx context.Context) bool {
 // holder is who takes a bot's turns, or nil. With mu held.
 func (p *presence) holder(bot int64) target {
 	h := p.here[bot]
-	if h != nil && !p.newerElsewhere(bot, h.since) {
+	if h != nil && !p.newerElsewhere(bot, h.epoch) {
 		return h.seat
 	}
 	for _, bots := range p.there {

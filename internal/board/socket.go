@@ -2,7 +2,6 @@ package board
 
 import (
 	"fmt"
-	"time"
 
 	"patchbay/internal/tool"
 )
@@ -14,7 +13,7 @@ type Socket struct {
 
 	// The rest with catalog.mu held.
 	offer *offer
-	held  int64 // since when it was last said to be held, in Unix milliseconds
+	held  int64 // the number of the newest connection by which it is held, or was
 	out   bool
 }
 
@@ -76,25 +75,40 @@ func (s *Socket) Updated(uri string) {
 	}
 }
 
+// Movable is a provider that this instance may hold alone, and that can connect to another
+// one.
+type Movable interface {
+	// Moved says that it has: connections with numbers up to the given one (see
+	// [Socket.Hold]) are not to be used any more. It does not block.
+	Moved(upTo int64)
+}
+
 // Hold says whether this instance alone has the provider from now on, as it has a
 // device's connection. Calls of an outlet that is not held go to the instance that
 // holds it, if there is one. To say again that it is held makes this the newest
-// holder: call it for every new connection.
-func (s *Socket) Hold(held bool) {
+// holder: call it for every new connection, of which it returns the number. A
+// provider that is [Movable] hears if another instance becomes a newer holder.
+func (s *Socket) Hold(held bool) (epoch int64) {
 	s.catalog.mu.Lock()
 	defer s.catalog.mu.Unlock()
 	if s.out || !held && !s.offer.Held {
-		return
+		return s.held
 	}
 	if held {
-		s.held = time.Now().UnixMilli()
+		s.held = s.catalog.epochs.next()
 	}
 	if s.offer.Held == held {
 		if s.catalog.tell != nil {
 			s.catalog.tell(s.offer.ID)
 		}
-		return
+		return s.held
 	}
+	s.setHeld(held)
+	return s.held
+}
+
+// setHeld changes whether the provider is held here. With catalog.mu held.
+func (s *Socket) setHeld(held bool) {
 	o := s.offer.Outlet
 	o.Held = held
 	s.offer = s.offer.as(o)

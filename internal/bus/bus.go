@@ -56,6 +56,7 @@ type Bus struct {
 	mu    sync.Mutex
 	peers map[string]time.Time
 	lost  []func(instance string)
+	met   []func()
 	stop  chan struct{}
 	done  sync.WaitGroup
 }
@@ -70,6 +71,7 @@ const (
 
 	pulseSubject    = "alive"
 	farewellSubject = "farewell"
+	helloSubject    = "hello"
 	connectWait     = 10 * time.Second
 )
 
@@ -102,7 +104,11 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 				b.log.Warn("the bus is gone; trying to come back", "error", err)
 			}
 		}),
-		nats.ReconnectHandler(func(*nats.Conn) { b.log.Info("the bus is back") }),
+		nats.ReconnectHandler(func(*nats.Conn) {
+			b.log.Info("the bus is back")
+			b.Hello()
+			b.meet()
+		}),
 		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
 			subject := ""
 			if s != nil {
@@ -202,6 +208,32 @@ func (b *Bus) OnLost(f func(instance string)) {
 	b.lost = append(b.lost, f)
 }
 
+// OnMeet asks to be told when some instance may not know what this one has said before:
+// another one has come, or come back, or this one has come back to the bus. What they have
+// to know is to be said again then. f must not block.
+func (b *Bus) OnMeet(f func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.met = append(b.met, f)
+}
+
+func (b *Bus) meet() {
+	b.mu.Lock()
+	met := b.met
+	b.mu.Unlock()
+	for _, f := range met {
+		f()
+	}
+}
+
+// Hello has all other instances say again what they have said, since this one has not
+// heard it.
+func (b *Bus) Hello() {
+	if !b.Alone() {
+		b.Publish(helloSubject, []byte(b.Instance)) //nolint:errcheck // what is said now and then makes up for it
+	}
+}
+
 // Lives says whether another instance was heard of lately.
 func (b *Bus) Lives(instance string) bool {
 	b.mu.Lock()
@@ -224,12 +256,25 @@ func (b *Bus) Peers() []string {
 // startPulse says that this instance lives, and watches that the others do.
 func (b *Bus) startPulse() error {
 	_, err := b.Subscribe(pulseSubject, func(m *nats.Msg) {
-		if name := string(m.Data); name != b.Instance {
-			b.mu.Lock()
-			b.peers[name] = time.Now()
-			b.mu.Unlock()
+		name := string(m.Data)
+		if name == b.Instance {
+			return
+		}
+		b.mu.Lock()
+		_, known := b.peers[name]
+		b.peers[name] = time.Now()
+		b.mu.Unlock()
+		if !known {
+			b.meet()
 		}
 	})
+	if err == nil {
+		_, err = b.Subscribe(helloSubject, func(m *nats.Msg) {
+			if string(m.Data) != b.Instance {
+				b.meet()
+			}
+		})
+	}
 	if err == nil {
 		_, err = b.Subscribe(farewellSubject, func(m *nats.Msg) {
 			if name := string(m.Data); name != b.Instance {

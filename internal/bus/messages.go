@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -41,8 +42,16 @@ func (b *Bus) Publish(subject string, data []byte) error {
 	return b.PublishRequest(subject, "", data)
 }
 
-// PublishRequest sends a message whose answers go to an inbox.
+// ErrCut says that there is no connection to the bus at the moment.
+var ErrCut = errors.New("this instance is cut off from the bus")
+
+// PublishRequest sends a message whose answers go to an inbox. While there is no connection
+// it returns [ErrCut]: other messages are sent when it is back, but whoever asks has gone
+// by then, and must not have something done.
 func (b *Bus) PublishRequest(subject, inbox string, data []byte) error {
+	if inbox != "" && !b.conn.IsConnected() {
+		return ErrCut
+	}
 	m := &nats.Msg{Subject: b.subject(subject), Reply: inbox}
 	m.Data = b.sign(m, data)
 	return b.conn.PublishMsg(m)

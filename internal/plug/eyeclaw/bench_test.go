@@ -20,6 +20,7 @@ func (o one) BotByToken(context.Context, string) (Bot, error) {
 }
 
 func (o one) Attach(_ int64, b talk.Bot, _, _ int) func() { o.bot <- b; return func() {} }
+func (one) Renew(int64)                                   {}
 
 // BenchmarkPiece is the way of one piece from the plugin's write to emit,
 // through a real socket; the acknowledgement goes back meanwhile.

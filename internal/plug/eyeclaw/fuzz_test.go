@@ -87,6 +87,7 @@ func FuzzFrame(f *testing.F) {
 type nobody struct{}
 
 func (nobody) Attach(int64, talk.Bot, int, int) func() { return func() {} }
+func (nobody) Renew(int64)                             {}
 
 // FuzzSettle checks what must hold of any receipt and any summary: nothing is
 // lost that was received, and what is told more is in the summary.

@@ -138,10 +138,11 @@ func (h *hub) join(c *conn) bool {
 // ready makes the socket one by which the bot can be asked.
 func (h *hub) ready(c *conn, ident rawJSON) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	c.ident = ident
 	h.gone = time.Time{}
 	h.change()
+	h.mu.Unlock()
+	h.s.opt.Plug.Renew(h.bot.Number)
 }
 
 // unready takes that back: the client unsubscribed.

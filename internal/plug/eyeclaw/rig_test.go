@@ -43,6 +43,7 @@ type rig struct {
 	limits   [2]int
 	attached int
 	detached int
+	renewed  int
 	changes  chan struct{}
 }
 
@@ -103,6 +104,12 @@ func (r *rig) Attach(bot int64, b talk.Bot, concurrent, waiting int) func() {
 		r.detached++
 		r.changes <- struct{}{}
 	}
+}
+
+func (r *rig) Renew(int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.renewed++
 }
 
 // await waits until cond holds; cond is called with r.mu held.

@@ -58,6 +58,9 @@ type Plug interface {
 	// Attach makes the bot reachable, with so many turns at once and so many
 	// waiting for their turn; the returned function unplugs it.
 	Attach(bot int64, b talk.Bot, concurrent, waiting int) (detach func())
+	// Renew says that the bot has connected again here, if it is attached: of two
+	// instances that it is connected to, this is the newer.
+	Renew(bot int64)
 }
 
 // Tokens finds the bot that a token belongs to. It returns [ErrUnknownToken]

@@ -63,7 +63,7 @@ func (b *Board) plugIn() {
 	b.socket = socket
 	socket.Offer(b.can.tools)
 	if b.line != nil { // it was faster
-		socket.Hold(true)
+		b.line.epoch = socket.Hold(true)
 	}
 }
 
@@ -167,6 +167,16 @@ func (b *Board) changed(ctx context.Context, d store.Device) error {
 		b.house.Logger.Info("a board connects in another way after its next start", "device", b.number, "transport", d.Transport)
 	}
 	return nil
+}
+
+// Moved implements [board.Movable]: the board has connected to another instance.
+func (b *Board) Moved(upTo int64) {
+	b.mu.Lock()
+	stays := b.line != nil && b.line.epoch > upTo
+	b.mu.Unlock()
+	if !stays {
+		b.cut(errElsewhere, false)
+	}
 }
 
 // cut ends the board's connection, with tell not before the board was told that the

@@ -82,9 +82,6 @@ type Options struct {
 	Linger    time.Duration // [DefaultLinger] if 0
 	Sockets   int           // [DefaultSockets] if 0
 	WakeWords []string      // what boards say when they were woken
-	// Claim tells other instances that a board is here now, so that they let go of it;
-	// nil: there are none.
-	Claim func(number int64)
 }
 
 // Boards knows all approved boards, those that are connected to this instance and
@@ -125,9 +122,6 @@ func NewBoards(o Options) (*Boards, error) {
 	}
 	if o.Lang == "" {
 		o.Lang = talk.English
-	}
-	if o.Claim == nil {
-		o.Claim = func(int64) {}
 	}
 	if o.Address == nil {
 		o.Address = remoteAddress
@@ -285,13 +279,6 @@ func (h *Boards) find(number int64) *Board {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.boards[number]
-}
-
-// Elsewhere says that a board has connected to another instance.
-func (h *Boards) Elsewhere(number int64) {
-	if b := h.find(number); b != nil {
-		b.cut(errElsewhere, false)
-	}
 }
 
 // slugBad is what cannot be in the beginning of a tool's name.

@@ -24,6 +24,7 @@ type line struct {
 	send   func(message []byte) error
 	drop   func(why error) // ends it; does not wait
 	remote *remote.Client
+	epoch  int64     // the number of the connection; 0: it is not the hub's. With board.mu held
 	told   time.Time // when the board was told where photos go; with board.mu held
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -104,7 +105,7 @@ func (b *Board) attach(l *line) bool {
 		b.talk = nil
 	}
 	if b.socket != nil {
-		b.socket.Hold(true)
+		l.epoch = b.socket.Hold(true)
 	}
 	h.metrics.boards.WithLabelValues(l.via).Inc()
 	b.mu.Unlock()
@@ -114,7 +115,6 @@ func (b *Board) attach(l *line) bool {
 		}
 		old.drop(errNewer)
 	}
-	h.Claim(b.number)
 	b.tells(NoticeAwake, map[string]string{"via": l.via})
 	h.Logger.Info("a board is awake", "device", b.number, "via", l.via, "address", l.from.Addr())
 	return true

@@ -77,6 +77,9 @@ type arrival struct {
 	life context.Context         // of the upstream
 	ctx  context.Context         // within life
 	end  context.CancelCauseFunc // says why it is of no more use
+	// epoch is the number of the connection; 0: it is not the hub's yet. With upstream.mu
+	// held.
+	epoch int64
 }
 
 // ended is why the connection is of no more use to us; nil if it is.
@@ -125,21 +128,18 @@ func (m *Manager) Accept(w http.ResponseWriter, r *http.Request, id string, vers
 	return nil
 }
 
-// Moved says that a server which connects to us has connected to another instance:
-// what is left of it here is taken back at once.
-func (m *Manager) Moved(id string) {
-	m.mu.Lock()
-	u := m.ups[id]
-	m.mu.Unlock()
-	if u == nil || !u.spec.DialsIn {
-		return
-	}
+// Moved says that a server which connects to us has connected to another instance: what
+// is left here of connections with numbers up to the given one is taken back at once.
+func (u *upstream) Moved(upTo int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.door.moved = true
-	if u.door.now != nil {
-		u.door.now.end(errMoved)
+	if a := u.door.now; a != nil {
+		if a.epoch == 0 || a.epoch > upTo {
+			return // it is here again, or about to be
+		}
+		a.end(errMoved)
 	}
+	u.door.moved = true
 	u.knock()
 }
 
@@ -302,10 +302,11 @@ func (u *upstream) entertain(a *arrival, t tried) error {
 	if u.socket == nil {
 		u.socket = u.m.opt.Plug(u.spec, u)
 	}
+	epoch := u.socket.Hold(true)
+	u.mu.Lock()
+	a.epoch = epoch
+	u.mu.Unlock()
 	u.begin(t)
-	if u.m.opt.Arrived != nil && a.ctx.Err() == nil {
-		u.m.opt.Arrived(u.spec)
-	}
 	return u.serve(t.session)
 }
 

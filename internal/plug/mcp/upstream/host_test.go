@@ -3,10 +3,10 @@ package upstream
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,12 +62,6 @@ func TestDialsIn(t *testing.T) {
 func TestComesBack(t *testing.T) {
 	times := brisk()
 	r, url := newHost(t, Settings{}, times)
-	var arrived atomic.Int32
-	r.m.opt.Arrived = func(s Spec) {
-		if s.ID == r.spec.ID {
-			arrived.Add(1)
-		}
-	}
 	f := dialIn(t, url, nil)
 	r.tools("tools are offered", some)
 	r.state(Ready)
@@ -87,8 +81,8 @@ func TestComesBack(t *testing.T) {
 			t.Errorf("the call that waited: %v", err)
 		}
 	}
-	if r.offers() != 1 || r.board.plugs != 1 || arrived.Load() != 4 {
-		t.Errorf("%d lists were offered, %d were plugged in, %d arrived", r.offers(), r.board.plugs, arrived.Load())
+	if r.offers() != 1 || r.board.plugs != 1 || r.board.holds != 4 {
+		t.Errorf("%d lists were offered, %d were plugged in, %d connections were held", r.offers(), r.board.plugs, r.board.holds)
 	}
 }
 
@@ -249,7 +243,7 @@ func TestNotByTheDoor(t *testing.T) {
 	if err == nil || resp == nil || resp.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("it was let in: %v", err)
 	}
-	r.m.Moved(r.spec.ID)
+	r.moved()
 	r.must("do", "{}")
 	// And what is no WebSocket is answered.
 	h, url := newHost(t, Settings{}, brisk())
@@ -337,14 +331,22 @@ func TestTooOften(t *testing.T) {
 	r.must("do", "{}")
 }
 
+// moved says that the server has connected to another instance.
+func (r *rig) moved() {
+	r.m.mu.Lock()
+	u := r.m.ups[r.spec.ID]
+	r.m.mu.Unlock()
+	u.Moved(math.MaxInt64)
+}
+
 // A server that has gone over to another instance leaves nothing behind.
 func TestMoved(t *testing.T) {
 	r, url := newHost(t, Settings{}, brisk())
-	r.m.Moved(r.spec.ID) // it was never here
+	r.moved() // it was never here
 	f := dialIn(t, url, nil)
 	r.tools("tools are offered", some)
 	r.state(Ready)
-	r.m.Moved(r.spec.ID)
+	r.moved()
 	if code := f.told(); code != codeReplaced {
 		t.Errorf("it was closed with %d", code)
 	}
@@ -358,11 +360,10 @@ func TestMoved(t *testing.T) {
 	r.state(Ready)
 	f.conn.CloseNow()
 	r.state(Waiting)
-	r.m.Moved(r.spec.ID)
+	r.moved()
 	r.board.await(t, "it is unplugged again", func(b *board) bool { return len(b.sockets) == 0 })
 	dialIn(t, url, nil)
 	r.tools("tools once more", some)
-	r.m.Moved("nobody")
 }
 
 // Connections that come while everything changes all end.
@@ -382,7 +383,7 @@ func TestComingAndGoing(t *testing.T) {
 		})
 	}
 	for range 5 {
-		r.m.Moved(r.spec.ID)
+		r.moved()
 		r.spec.Version++
 		r.m.Set([]Spec{r.spec})
 	}

@@ -61,6 +61,9 @@ type Socket interface {
 	Offer(tools []tool.Tool)
 	// Unplug ends the offer. It is called once, after the last Offer.
 	Unplug()
+	// Hold says that a server which connects to us has done so, and numbers its
+	// connection; Moved of the provider hears of newer ones elsewhere.
+	Hold(held bool) (epoch int64)
 }
 
 // Options are what a [Manager] works with.
@@ -70,9 +73,6 @@ type Options struct {
 	// A server that connects to us is plugged in only while it is connected here,
 	// and for a moment after that.
 	Plug func(spec Spec, p tool.Provider) Socket
-	// Arrived is told when a server that connects to us has done so and its tools
-	// are offered. It may be null.
-	Arrived func(spec Spec)
 	// Dangerous remembers tools, by their names at the server of an upstream (a spec's id),
 	// that the server calls destructive now, and returns up to [MaxDangerous] of all that
 	// it has ever called so. If it is nil, they are known as long as the upstream lives.

@@ -39,6 +39,7 @@ type board struct {
 	sockets map[string]*socket
 	plugs   int
 	unplugs int
+	holds   int
 }
 
 type socket struct {
@@ -83,6 +84,13 @@ func (s *socket) Unplug() {
 	delete(s.b.sockets, s.spec.ID)
 	s.b.unplugs++
 	s.b.change()
+}
+
+func (s *socket) Hold(bool) int64 {
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
+	s.b.holds++
+	return int64(s.b.holds)
 }
 
 // await waits until cond holds for the board.

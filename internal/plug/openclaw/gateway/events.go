@@ -20,7 +20,6 @@ type told struct {
 	Node    string          `json:"node,omitempty"` // hears it too
 
 	Peer string `json:"peer,omitempty"` // has changed
-	Here string `json:"here,omitempty"` // a node that is connected to the sender now
 }
 
 // tell tells all instances something.
@@ -48,10 +47,6 @@ func (g *Gateway) heard(data []byte) {
 		g.hear(t)
 	case t.Peer != "":
 		g.spawn(func() { g.look(t.Peer) })
-	case t.Here != "":
-		if n := g.node(t.Here); n != nil {
-			n.retire()
-		}
 	}
 }
 

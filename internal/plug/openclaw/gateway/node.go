@@ -177,7 +177,6 @@ func (n *node) has(command string) bool {
 func (n *node) arrive() {
 	n.plug()
 	n.offer()
-	n.g.tell(told{Here: n.id})
 }
 
 // plug plugs the node into the board, without tools yet.

@@ -18,6 +18,8 @@ import (
 // and calls say that it is not connected.
 type slot struct {
 	node   atomic.Pointer[node] // nil: it is not connected to this instance
+	epoch  int64                // the number of its connection. With slots.mu held
+	all    *slots
 	device string
 	owner  string
 	title  atomic.Pointer[string]
@@ -48,6 +50,16 @@ func (s *slot) Call(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 	return nil, tool.Fail(tool.Offline, name+" is not connected at the moment; nothing was done. Call again when it is back.", nil)
 }
 
+// Moved implements [board.Movable]: the node has connected to another instance.
+func (s *slot) Moved(upTo int64) {
+	s.all.mu.Lock()
+	n, stays := s.node.Load(), s.epoch > upTo
+	s.all.mu.Unlock()
+	if n != nil && !stays {
+		n.retire()
+	}
+}
+
 // called notes the name of the node.
 func (s *slot) called(name string) { s.title.Store(&name) }
 
@@ -57,7 +69,7 @@ func slugs(p store.Peer) []string { return []string{slugOf(p), plainSlug(p.ID)} 
 
 // plug makes the slot of a node. With mu held.
 func (all *slots) plug(p store.Peer) (*slot, error) {
-	s := &slot{device: p.ID, owner: p.Owner}
+	s := &slot{all: all, device: p.ID, owner: p.Owner}
 	s.called(p.Name)
 	o := board.Outlet{ID: OutletOf(p.ID), Owner: p.Owner, Kind: KindNode, Title: p.Name, Timeout: maxInvoke + time.Minute}
 	var err error
@@ -106,7 +118,7 @@ func (all *slots) take(n *node, p store.Peer) (*board.Socket, error) {
 	}
 	s.was = 0
 	s.node.Store(n)
-	s.socket.Hold(true) // it is the newest
+	s.epoch = s.socket.Hold(true) // it is the newest
 	return s.socket, nil
 }
 

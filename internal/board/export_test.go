@@ -1,0 +1,6 @@
+package board
+
+import "time"
+
+// Hasten has the clock that numbers connections be ahead.
+func Hasten(b *Board, by time.Duration) { b.epochs.heard(time.Now().Add(by).UnixMilli()) }

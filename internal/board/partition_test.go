@@ -1,0 +1,159 @@
+package board_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"patchbay/internal/board"
+	"patchbay/internal/board/boardtest"
+	"patchbay/internal/bus/bustest"
+	"patchbay/internal/proxytest"
+	"patchbay/internal/store"
+	"patchbay/internal/tool"
+)
+
+// device is a provider whose far side has one connection, to one instance.
+type device struct {
+	name string
+	dead atomic.Bool // its connection is broken, which nobody has noticed
+	gave atomic.Int64
+}
+
+func (d *device) Call(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
+	if d.dead.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return tool.Text(d.name), nil
+}
+
+func (d *device) Moved(upTo int64) { d.gave.Store(upTo) }
+
+// behind makes two instances, the first of which reaches the bus through a proxy.
+func behind(t *testing.T, o board.Options) (proxy *proxytest.Proxy, here, there *boardtest.Rig) {
+	t.Helper()
+	bus := bustest.Cluster(t, 1)
+	u, err := url.Parse(bus)
+	must(t, err)
+	proxy = proxytest.New(t, u.Host)
+	folder := t.TempDir()
+	at := func(name, url string) *boardtest.Rig {
+		return boardtest.New(t, boardtest.Options{DB: store.Options{Folder: folder}, BusURL: url, Name: name, Board: o})
+	}
+	return proxy, at("here", "nats://"+proxy.Addr()), at("there", bus)
+}
+
+func strangers(one, other *boardtest.Rig) bool {
+	return !one.Board.Bus.Lives(other.Board.Bus.Instance) && !other.Board.Bus.Lives(one.Board.Bus.Instance)
+}
+
+// meets waits until something is true that takes a connection to the bus, or pulses.
+func meets(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	deadline := time.After(90 * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("it did not happen that %s", what)
+		}
+	}
+}
+
+// A device and a bot that went to another instance while the instances could not hear each
+// other have one holder when they can again, which is the newer one on both of them; the
+// older lets go, and is not waited for. The clock of the older one is ahead.
+func TestOneHolderAfterAPartition(t *testing.T) {
+	for name, part := range map[string]func(*proxytest.Proxy){"cut": (*proxytest.Proxy).Cut, "mute": (*proxytest.Proxy).Mute} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			proxy, here, there := behind(t, board.Options{Grace: time.Minute})
+			board.Hasten(here.Board, time.Hour)
+			outlet := board.Outlet{ID: "board:1", Owner: here.Person.ID, Slug: "lamp", Kind: "k", Timeout: time.Minute}
+			older, newer := &device{name: "older"}, &device{name: "newer"}
+			tools := []tool.Tool{{Name: "who"}}
+			first, second := plug(t, here.Board, outlet, older, tools...), plug(t, there.Board, outlet, newer, tools...)
+			bot := here.Add(t, "plugin", nil)
+			defer here.Board.Attach(bot.Number, say("older"), board.Limits{})()
+			held := first.Hold(true)
+			call := func(r *boardtest.Rig) string {
+				limit, cancel := context.WithTimeout(ctx, 20*time.Second)
+				defer cancel()
+				res, err := r.Board.Call(limit, board.Access{Caller: tool.Caller{Person: here.Person.ID}}, "lamp_who", &tool.Call{Args: json.RawMessage(`{}`)})
+				if err != nil {
+					return err.Error()
+				}
+				return res.Words()
+			}
+			ask1 := func(r *boardtest.Rig) string {
+				e := newEar()
+				must(t, r.Board.Answer(ctx, ask(bot, fmt.Sprint(time.Now().UnixNano())), e.emit))
+				return e.text()
+			}
+			all := func(want string) func() bool {
+				return func() bool {
+					got := []string{call(here), call(there), ask1(here), ask1(there)}
+					return !slices.ContainsFunc(got, func(s string) bool { return s != want })
+				}
+			}
+			meets(t, "all reach the first", all("older"))
+
+			part(proxy)
+			meets(t, "they do not hear each other", func() bool { return strangers(here, there) })
+			older.dead.Store(true)
+			second.Hold(true)
+			defer there.Board.Attach(bot.Number, say("newer"), board.Limits{})()
+			if got := call(there); got != "newer" {
+				t.Errorf("there, %q answers", got)
+			}
+
+			proxy.Pass()
+			meets(t, "they hear each other", func() bool {
+				return here.Board.Bus.Lives(there.Board.Bus.Instance) && there.Board.Bus.Lives(here.Board.Bus.Instance)
+			})
+			began := time.Now()
+			meets(t, "the older one lets go", func() bool { return older.gave.Load() == held })
+			meets(t, "all reach the second", all("newer"))
+			t.Logf("one holder %v after they hear each other", time.Since(began).Round(time.Millisecond))
+			if newer.gave.Load() != 0 {
+				t.Error("the newer one has let go")
+			}
+		})
+	}
+}
+
+// What is asked of another instance while there is no connection is refused at once, and not
+// done later.
+func TestNothingIsAskedWhileCut(t *testing.T) {
+	proxy, here, there := behind(t, board.Options{})
+	var done atomic.Int64
+	plug(t, there.Board, board.Outlet{ID: "board:1", Slug: "lamp", Kind: "k", Held: true}, does(func(context.Context, *tool.Call) (*tool.Result, error) {
+		done.Add(1)
+		return tool.Text("done"), nil
+	}), tool.Tool{Name: "on"})
+	call := func(ctx context.Context) *tool.Error {
+		_, err := here.Board.Call(ctx, board.Access{Caller: tool.Caller{Person: here.Person.ID}}, "lamp_on", &tool.Call{})
+		return tool.AsError(err)
+	}
+	meets(t, "it can be called", func() bool { return call(ctx) == nil })
+	before := done.Load()
+	proxy.Cut()
+	meets(t, "the cut is noticed", func() bool { return !here.Board.Bus.IsConnected() })
+	if e := call(ctx); e == nil || e.Code != tool.Offline && !(e.Code == tool.Unknown && strings.Contains(e.Told, "lamp_on")) {
+		t.Errorf("while it is cut off, %v", e)
+	}
+	proxy.Pass()
+	meets(t, "it can be called again", func() bool { return call(ctx) == nil })
+	if n := done.Load(); n != before+1 {
+		t.Errorf("%d calls were done, instead of one", n-before)
+	}
+}
