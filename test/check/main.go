@@ -5,6 +5,7 @@
 //	go run ./test/check -short               without what is slow, for between two edits
 //	go run ./test/check -run ./internal/...  only these packages
 //	go run ./test/check -fuzz 60s            and every fuzz test for that long
+//	go run ./test/check -all                 and ten faults of test/chaos, some 4 minutes
 //
 // With only Go installed everything that can run runs, and what is missing is
 // named. With CI=true in the environment something missing is a failure.
@@ -30,6 +31,7 @@ import (
 // options are what the command line says.
 type options struct {
 	short    bool
+	all      bool // chaos too
 	fuzz     time.Duration
 	packages []string
 	ci       bool // something missing is a failure
@@ -42,6 +44,7 @@ func main() {
 	var o options
 	var run string
 	flag.BoolVar(&o.short, "short", false, "leave out slow tests, the race detector and the search for known vulnerabilities")
+	flag.BoolVar(&o.all, "all", false, "also break things under load: ten faults of test/chaos")
 	flag.DurationVar(&o.fuzz, "fuzz", 0, "also run every fuzz test for `TIME`")
 	flag.StringVar(&run, "run", "./...", "check only these `PACKAGES`, separated by spaces")
 	flag.Parse()
@@ -99,6 +102,11 @@ func check(ctx context.Context, o options, r *report) {
 	runTests(ctx, tests, r)
 	if o.fuzz > 0 {
 		runFuzz(ctx, o, r)
+	}
+	if o.all {
+		r.step(ctx, "chaos", func(ctx context.Context) result {
+			return command(ctx, "", nil, "go", "run", "./test/chaos", "-faults", "10", "-words")
+		})
 	}
 }
 
