@@ -123,7 +123,7 @@ func (v *voiceBoards) plugIn(c *config.Config) (err error) {
 		Accounts: v.base.Accounts, Store: v.base.Store, Hub: v.hub, Logger: v.log, Registerer: v.reg, Guard: v.guard, Address: v.addresses.Of,
 		Lang: talk.Lang(c.Lang), Encoders: v.encoders, Audio: v.audio, PublicURL: c.PublicURL, Secure: c.TLS.Cert != "",
 		Silence: c.XiaoZhi.Silence, Linger: c.XiaoZhi.Linger, Sockets: c.XiaoZhi.Sockets, WakeWords: c.XiaoZhi.WakeWords,
-		Fetch: fetchSound(v.dial),
+		Fetch: fetchSound(v.dial), Transport: c.XiaoZhi.Transport,
 	}
 	if a, ok := v.web.(*net.TCPAddr); ok {
 		o.Port = strconv.Itoa(a.Port)

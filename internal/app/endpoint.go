@@ -107,8 +107,8 @@ func offeredElsewhere(hub *board.Board, u store.Upstream, here upstream.Status) 
 	if u.Kind != UpstreamDialsIn || here.State == upstream.Ready || here.Tools > 0 {
 		return 0
 	}
-	_, _, tools := hub.Plugged(OutletOf(u))
-	if len(tools) == 0 || tools[0].Here() { // it has connected here since its status was read
+	_, held, tools := hub.Plugged(OutletOf(u))
+	if !held || len(tools) == 0 || tools[0].Here() { // it has connected here since its status was read
 		return 0
 	}
 	return len(tools)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -34,6 +35,8 @@ type away struct {
 	list     *list
 	waiting  bool // for the list
 	current  bool // the offer is made of the list
+	// until is when the outlet is forgotten, if nobody holds it any more; zero: it is held.
+	until time.Time
 }
 
 // held is what an instance says about an outlet of its own.
@@ -56,6 +59,8 @@ type toolsAnnouncement struct {
 	// Part says that Held and Gone are changes.
 	Part bool     `json:"part,omitempty"`
 	Gone []string `json:"gone,omitempty"`
+	// Left is who may be back in a moment, here or elsewhere. They stay listed, see absent.go.
+	Left []string `json:"left,omitempty"`
 }
 
 // exchanger is the board's side of all that.
@@ -76,6 +81,8 @@ type exchanger struct {
 	mu      sync.Mutex
 	running map[string]context.CancelCauseFunc // calls carried out for others
 	askers  map[string]string                  // by call
+
+	leaving atomic.Bool // this instance stops: what it holds goes elsewhere
 }
 
 func newExchanger(b *Board) (*exchanger, error) {
@@ -105,6 +112,7 @@ func newExchanger(b *Board) (*exchanger, error) {
 		x.dirty[id] = true
 		x.nudge()
 	}
+	b.catalog.unlearn = x.unlearn
 	go x.run()
 	return x, nil
 }
@@ -119,6 +127,7 @@ func (x *exchanger) run() {
 		case <-x.wake:
 		case <-tick.C:
 			all = true
+			x.expire(time.Now())
 		case <-x.board.ctx.Done():
 			return
 		}
@@ -150,17 +159,20 @@ func (x *exchanger) news(all bool) []toolsAnnouncement {
 	var out []toolsAnnouncement
 	a := toolsAnnouncement{Instance: x.board.Bus.Instance, Held: []held{}, Part: true}
 	for id := range dirty {
-		if s := c.here[id]; s != nil && s.offer.Held {
+		switch s := c.here[id]; {
+		case s != nil && s.offer.Held:
 			a.Held = append(a.Held, s.announced())
-		} else {
+		case s != nil || x.leaving.Load():
+			a.Left = append(a.Left, id)
+		default:
 			a.Gone = append(a.Gone, id)
 		}
-		if len(a.Held)+len(a.Gone) == announcedAtOnce {
+		if len(a.Held)+len(a.Gone)+len(a.Left) == announcedAtOnce {
 			out = append(out, a)
-			a.Held, a.Gone = []held{}, nil
+			a.Held, a.Gone, a.Left = []held{}, nil, nil
 		}
 	}
-	if len(a.Held)+len(a.Gone) > 0 {
+	if len(a.Held)+len(a.Gone)+len(a.Left) > 0 {
 		out = append(out, a)
 	}
 	return out
@@ -238,14 +250,17 @@ func (x *exchanger) take(a toolsAnnouncement) (gave []moved) {
 	}
 	gone := a.Gone
 	if !a.Part {
-		for id := range known {
-			if !still[id] && id > a.After && (a.Until == "" || id <= a.Until) {
+		for id, was := range known {
+			if !still[id] && was.until.IsZero() && id > a.After && (a.Until == "" || id <= a.Until) {
 				gone = append(gone, id)
 			}
 		}
 	}
 	for _, id := range gone {
 		changed = x.unlearn(a.Instance, id) || changed
+	}
+	for _, id := range a.Left {
+		changed = x.missed(a.Instance, id) || changed
 	}
 	if changed {
 		c.wake()
@@ -282,7 +297,7 @@ func (x *exchanger) learn(instance string, h held) bool {
 		a.list, a.current = x.join(h), false
 	}
 	was := a.held
-	a.held = h
+	a.held, a.until = h, time.Time{}
 	switch {
 	case a.current && was == h:
 		return false
@@ -319,7 +334,7 @@ func (x *exchanger) unlearn(instance, id string) bool {
 // catalog.mu held.
 func (x *exchanger) offered(a *away) {
 	c, was := x.board.catalog, a.offer
-	a.offer, _ = c.offer(a.Outlet, &farPlace{x, a.instance, a.ID}, a.list.tools)
+	a.offer, _ = c.offer(a.Outlet, &farPlace{x, a.instance, a.ID, a.Title}, a.list.tools)
 	a.current = true
 	if was != nil && was.Owner != a.Owner {
 		c.unlist(was.Owner, a.ID)
@@ -344,15 +359,17 @@ func (x *exchanger) nudge() {
 	}
 }
 
-// lost forgets an instance that is gone, and stops what was done for it.
+// lost misses what an instance held that is gone, and stops what was done for it.
 func (x *exchanger) lost(instance string) {
 	c := x.board.catalog
 	c.mu.Lock()
 	changed := false
 	for id := range c.away[instance] {
-		changed = x.unlearn(instance, id) || changed
+		changed = x.missed(instance, id) || changed
 	}
-	delete(c.away, instance)
+	if len(c.away[instance]) == 0 {
+		delete(c.away, instance)
+	}
 	if changed {
 		c.wake()
 	}

@@ -198,6 +198,7 @@ func (b *Board) Drain(ctx context.Context) {
 	b.mu.Lock()
 	b.draining = true
 	b.mu.Unlock()
+	b.far.leaving.Store(true)
 	done := make(chan struct{})
 	b.presence.withdraw()
 	go func() {

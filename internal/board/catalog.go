@@ -102,6 +102,7 @@ type catalog struct {
 	watchers  map[chan struct{}]bool
 	updated   []func(Outlet, string)
 	tell      func(id string) // tells other instances of an outlet here; may be nil
+	unlearn   func(instance, id string) bool
 }
 
 type slugOf struct{ slug, owner string }
@@ -167,8 +168,9 @@ func (b *Board) Plugged(id string) (o Outlet, held bool, tools []*Offered) {
 }
 
 // find decides what is offered under an outlet's id: by whoever holds it, and of
-// several by the one that its provider connected to last. What is here and not held counts
-// if nobody holds it. Nil if there is none. With mu held.
+// several by the one that its provider connected to last. If nobody does, what the last
+// holder offered counts for a while, and otherwise what is here. Nil if there is none. With
+// mu held.
 func (c *catalog) find(id string) *offer {
 	s := c.here[id]
 	if s != nil && s.offer.Held {
@@ -180,7 +182,7 @@ func (c *catalog) find(id string) *offer {
 		if a == nil || a.offer == nil {
 			continue
 		}
-		if best == nil || newer(a.Epoch, a.instance, best.Epoch, best.instance) {
+		if best == nil || a.ahead(best) {
 			best = a
 		}
 	}
@@ -191,6 +193,15 @@ func (c *catalog) find(id string) *offer {
 		return s.offer
 	}
 	return nil
+}
+
+// ahead reports whether one of two instances counts as the holder: one that holds the outlet
+// still does, and otherwise the newer one.
+func (a *away) ahead(of *away) bool {
+	if held := a.until.IsZero(); held != of.until.IsZero() {
+		return held
+	}
+	return newer(a.Epoch, a.instance, of.Epoch, of.instance)
 }
 
 // newer reports whether the first of two holds is the newer one. Two of the same number

@@ -45,12 +45,13 @@ type farPlace struct {
 	x        *exchanger
 	instance string
 	outlet   string
+	title    string
 }
 
 // Call has the other instance carry the call out.
 func (f *farPlace) Call(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 	instances := f.x.board.Bus
-	offline := tool.Fail(tool.Offline, "This is not connected at the moment. Try again later.", nil)
+	offline := notConnected(f.title)
 	text, err := json.Marshal(callOrder{instances.Instance, f.outlet, *c, c.Progress != nil, c.Log != nil})
 	if err != nil {
 		return nil, err
@@ -165,7 +166,7 @@ func (x *exchanger) deliver(ctx context.Context, s *Socket, o callOrder, inbox s
 	}
 	var end callEnd
 	if s == nil {
-		end.Error = tool.Fail(tool.Offline, "This is not connected at the moment. Try again later.", nil)
+		end.Error = notConnected("")
 	} else {
 		res, err := s.provider.Call(ctx, &o.Call)
 		end.Result, end.Error = res, tool.AsError(err)

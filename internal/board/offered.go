@@ -48,8 +48,11 @@ func (o *Offered) Outlet() Outlet { return o.of.Outlet }
 
 // Here reports whether the tool is offered on this instance, and not by another.
 func (o *Offered) Here() bool {
-	_, far := o.of.at.(*farPlace)
-	return !far
+	switch o.of.at.(type) {
+	case *farPlace, *absentPlace:
+		return false
+	}
+	return true
 }
 
 // offer is an outlet with what it offers at one time; immutable.

@@ -161,8 +161,9 @@ func (s *Socket) Unplug() {
 	s.out = true
 	c.release(s)
 	delete(c.here, s.offer.ID)
+	c.dropAbsent(s.offer.ID)
 	c.unlist(s.offer.Owner, s.offer.ID)
-	s.changed(s.offer.Held)
+	s.changed(true)
 }
 
 func (s *Socket) outlet() Outlet {

@@ -129,7 +129,10 @@ func itsOwn(o *board.Offered) bool { return strings.Contains(o.Tool.Name, ".") }
 // noTool says why a device has no such tool. What one can do that has not been awake
 // yet is not known.
 func (s *Service) noTool(d store.Device, name string) *tool.Error {
-	if !s.Awake(d.Number) {
+	switch {
+	case !s.Awake(d.Number) && s.transport(d) == store.TransportMQTT:
+		return tool.Fail(tool.Offline, fmt.Sprintf("The device %s is not connected at the moment, and no tool %s of it is known. Call again when it is back.", d.Name, name), nil)
+	case !s.Awake(d.Number):
 		return tool.Fail(tool.Offline, fmt.Sprintf("The device %s is asleep, and no tool %s of it is known.", d.Name, name), nil)
 	}
 	return tool.Fail(tool.Unknown, fmt.Sprintf("The device %s has no tool %s.", d.Name, name), nil)

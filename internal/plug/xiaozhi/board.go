@@ -34,6 +34,7 @@ type Board struct {
 	can        *repertoire
 	greets     *socket       // of which the hello is waited for; nil: none
 	line       *line         // nil: it sleeps
+	via        string        // how it was connected here last; empty: not yet
 	talk       *Conversation // nil: nobody talks with it
 	last       *counts       // of the conversation before
 	shot       *shot         // a photo that somebody waits for

@@ -61,6 +61,9 @@ type Options struct {
 	Address    func(*http.Request) netip.Addr
 	Lang       talk.Lang // for boards that tell none
 
+	// Transport is how boards connect whose owner chose nothing; empty:
+	// store.TransportSocket.
+	Transport string
 	// Voice listens and answers; nil: nobody does, and boards are only played to.
 	Voice Voice
 	// Encoders make packets of what is no Opus; nil: only Opus can be played.

@@ -387,6 +387,17 @@ func TestWordsForOwners(t *testing.T) {
 	if _, err = b.keep(t.Context(), &tool.Call{Tool: ToolPlay}, args{Sound: make([]byte, maxLater)}); !strings.Contains(tool.AsError(err).Told, "asleep") {
 		t.Errorf("a long sound for a board that sleeps: %v", err)
 	}
+	for how, use := range map[string]func(){
+		"by its owner": func() { b.via, b.device.Transport = "", store.TransportMQTT },
+		"by default":   func() { b.device.Transport, b.house.Transport = "", store.TransportMQTT },
+		"as it was":    func() { b.house.Transport, b.via = "", store.TransportMQTT },
+	} {
+		use()
+		told := []string{b.asleep("").Told, b.notNow()}
+		if s := strings.Join(told, " "); strings.Contains(s, "asleep") || strings.Contains(s, "MQTT") || !strings.Contains(told[0], "call again") {
+			t.Errorf("of a board on MQTT %s is said: %q", how, told)
+		}
+	}
 	if _, err = l.remote.Refresh(t.Context()); err == nil || strings.Count(err.Error(), "gone") != 1 {
 		t.Errorf("a question after the end: %v", err)
 	}

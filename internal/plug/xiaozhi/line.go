@@ -100,7 +100,7 @@ func (b *Board) attach(l *line) bool {
 		return false
 	}
 	old, talk := b.line, b.talk
-	b.line = l
+	b.line, b.via = l, l.via
 	if old != nil {
 		b.talk = nil
 	}

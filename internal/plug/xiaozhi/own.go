@@ -1,6 +1,7 @@
 package xiaozhi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 
 	"patchbay/internal/plug/xiaozhi/remote"
 	"patchbay/internal/plug/xiaozhi/wire"
+	"patchbay/internal/store"
 	"patchbay/internal/tool"
 )
 
@@ -143,13 +145,19 @@ func (b *Board) callBoard(ctx context.Context, call *tool.Call) (*tool.Result, e
 	return res, err
 }
 
+// stays reports whether the board stays connected while nobody talks with it. That it is not
+// connected is a fault then, or passes in a moment. With mu held.
+func (b *Board) stays() bool {
+	return cmp.Or(b.via, b.device.Transport, b.house.Transport) == store.TransportMQTT
+}
+
 // asleep says that the board cannot be reached, and what would help.
 func (b *Board) asleep(more string) *tool.Error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	why := "The board is asleep. "
-	if b.device.Transport == "mqtt" {
-		why += "It is not connected: is it turned on, and on the network?"
+	if b.stays() {
+		why = "The board is not connected at the moment; nothing was done. It may be back in some seconds: call again then. If it is not, is it turned on, and on the network?"
 	} else {
 		why += "On WebSocket it can be reached only while somebody talks to it; wake it, or let it use MQTT (device set transport=mqtt)."
 	}

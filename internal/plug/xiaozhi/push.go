@@ -100,6 +100,11 @@ func (b *Board) notNow() string {
 	if b.connection() != nil {
 		return "The board is connected, and nobody talks with it"
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stays() {
+		return "The board is not connected at the moment"
+	}
 	return "The board is asleep"
 }
 

@@ -41,7 +41,7 @@ type timings struct {
 
 var usual = timings{
 	connect: 15 * time.Second, start: time.Minute, list: time.Minute,
-	grace: time.Minute, patience: 10 * time.Second,
+	grace: 2 * time.Minute, patience: 10 * time.Second,
 	firstPause: time.Second, longestPause: time.Minute, longestAuthPause: 10 * time.Minute,
 	healthEvery: 30 * time.Second, health: 10 * time.Second,
 	coalesce: 100 * time.Millisecond, listEvery: 5 * time.Minute,
