@@ -69,6 +69,9 @@ func newAudit(folder string, log *slog.Logger, commit func(context.Context, []st
 			log.Warn("there can be no journal of calls here; calls wait until they are committed", "folder", folder, "error", err)
 		}
 	}
+	if a.journal.holds() {
+		a.again = time.Now().Add(auditRetry)
+	}
 	go a.run()
 	return a
 }
@@ -172,6 +175,9 @@ func (a *audit) run() {
 	retry := time.NewTimer(0)
 	retry.Stop()
 	defer retry.Stop()
+	if !a.again.IsZero() {
+		retry.Reset(time.Until(a.again))
+	}
 	for stopped := false; !stopped; {
 		select {
 		case <-a.wake:

@@ -78,7 +78,8 @@ func newJournal(log *slog.Logger) *journal {
 }
 
 // openJournal makes a journal in a folder, and hands rows that dead processes have
-// left there to commit. Rows that it does not take stay for the next start.
+// left there to commit. Rows that it does not take are the journal's from then on, or stay
+// for the next start.
 func openJournal(folder string, log *slog.Logger, commit func([]store.Call) error) (*journal, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
@@ -86,7 +87,8 @@ func openJournal(folder string, log *slog.Logger, commit func([]store.Call) erro
 	j := newJournal(log)
 	var (
 		mine, first int
-		all         = true // were committed
+		all         = true // were committed, or are in the segments
+		waits       bool   // some are in the segments
 		numbers     []int  // of the files that are held
 		surplus     []segment
 	)
@@ -101,8 +103,12 @@ func openJournal(folder string, log *slog.Logger, commit func([]store.Call) erro
 			continue
 		}
 		s := segment{path: path, file: f}
-		err = s.adopt(log, commit)
-		if err != nil {
+		switch err := s.adopt(log, commit); {
+		case err == nil:
+		case mine < len(j.segments) && s.size > 0:
+			log.Error("calls of a server that was killed are not in the audit trail yet; they are tried again", "file", path, "error", err)
+			s.only, waits = true, true
+		default:
 			log.Error("calls of a server that was killed are not in the audit trail yet; they stay for the next start", "file", path, "error", err)
 			f.Close()
 			all = false
@@ -120,7 +126,11 @@ func openJournal(folder string, log *slog.Logger, commit func([]store.Call) erro
 		mine++
 	}
 	if all {
-		if err := adoptUnfinished(folder, numbers, log, commit); err != nil {
+		take := commit
+		if waits { // behind those
+			take = j.takeAll
+		}
+		if err := adoptUnfinished(folder, numbers, log, take); err != nil {
 			log.Error("calls that a killed server did not end are not in the audit trail yet; they stay for the next start", "error", err)
 		}
 	}
@@ -306,6 +316,14 @@ func (j *journal) take(rows []store.Call) (n int) {
 	return n
 }
 
+// takeAll is take for all or none, as the next start tries all of them again.
+func (j *journal) takeAll(rows []store.Call) error {
+	if n := j.take(rows); n < len(rows) {
+		return errJournalFull
+	}
+	return nil
+}
+
 // turn returns the file whose rows are to be committed, nil if there are none, and
 // has the other take rows from now on. If the database has refused the other's, it
 // is that one's turn again, and what is in this one will be taken from the file.
@@ -327,6 +345,9 @@ func (j *journal) turn() *segment {
 
 // backlog says whether the file that takes rows has some that are not in memory.
 func (j *journal) backlog() bool { return j != nil && j.segments[j.current].only }
+
+// holds says whether there are rows of a dead process that wait for the database.
+func (j *journal) holds() bool { return j != nil && (j.segments[0].only || j.segments[1].only) }
 
 // close removes the files, but those with rows that are not committed, which are
 // for the next start.

@@ -67,8 +67,8 @@ func TestUnfinishedCalls(t *testing.T) {
 	}
 }
 
-// Calls that the database does not take at the start stay for the one after, beside those
-// that begin meanwhile. What the call's own end says is not overwritten by its being lost.
+// Calls that the database does not take at the start are tried again. What a call's own end
+// says is not overwritten by its being lost.
 func TestUnfinishedCallsWait(t *testing.T) {
 	folder, log := t.TempDir(), slog.New(slog.DiscardHandler)
 	dead, err := openJournal(folder, log, nil)
@@ -78,33 +78,32 @@ func TestUnfinishedCallsWait(t *testing.T) {
 	dead.begin(row(0))
 	dead.begin(row(1))
 	ended := row(1)
-	dead.append(&ended) // and here it is killed
+	dead.append(&ended)
+	dead.current = 1
+	other := row(2)
+	dead.append(&other) // and here it is killed
 	for i := range dead.segments {
 		dead.segments[i].file.Close()
 	}
 	dead.begun.file.Close()
 
 	db := newDatabase()
-	commit := func(rows []store.Call) error { return db.commit(t.Context(), rows) }
 	db.refuse(os.ErrDeadlineExceeded)
-	second, err := openJournal(folder, log, commit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	second.begin(row(2))
-	second.end("call-2")
-	second.close()
-	if left := unfinishedFiles(t, folder); len(left) == 0 {
-		t.Fatal("nothing is left")
+	a := newAudit(folder, log, db.commit)
+	a.begin(row(3))
+	a.add(row(3), true)
+	for range 2 { // at the start, and again
+		<-db.tries
 	}
 	db.refuse(nil)
-	third, err := openJournal(folder, log, commit)
-	if err != nil {
-		t.Fatal(err)
+	db.has(t, 4)
+	a.close()
+	for id, code := range map[string]string{"call-0": "lost", "call-1": "", "call-2": "", "call-3": ""} {
+		if c := db.rows[id]; c.Code != code {
+			t.Errorf("%s is %+v", id, c)
+		}
 	}
-	third.close()
-	db.has(t, 2)
-	if a, b := db.rows["call-0"], db.rows["call-1"]; a.Code != "lost" || b.Outcome != callDone {
-		t.Errorf("the calls are %+v and %+v", a, b)
+	if left := unfinishedFiles(t, folder); len(left) > 0 || len(journals(t, folder)) > 0 {
+		t.Errorf("%v are left, and %v", left, journals(t, folder))
 	}
 }
