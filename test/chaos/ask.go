@@ -37,7 +37,6 @@ func fresh() *http.Client {
 // wearer wears glasses.
 type wearer struct {
 	client *http.Client
-	url    string
 	key    string
 }
 
