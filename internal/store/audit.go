@@ -245,65 +245,73 @@ func noteLink(kind, person string, n linkNote) (link, error) {
 	return link{kind: kind, person: ownerMark(person), at: millis(time.Now()), note: string(note)}, err
 }
 
-// purgeAudit deletes the rows from before a time, and says so in a chain. Then links that
-// old go from the beginning of each chain.
+// purgeAudit deletes the rows from before a time, and then the links of each chain that are
+// all from before it.
 func (db *DB) purgeAudit(ctx context.Context, before time.Time) (total int64, err error) {
-	err = db.tx(ctx, func(tx *sql.Tx) error {
-		n := linkNote{Before: millis(before)}
-		if n.Calls, err = affected(tx.ExecContext(ctx, `DELETE FROM calls WHERE at < $1`, n.Before)); err != nil {
-			return err
-		}
-		if n.Acts, err = affected(tx.ExecContext(ctx, `DELETE FROM acts WHERE at < $1`, n.Before)); err != nil {
-			return err
-		}
-		if total = n.Calls + n.Acts; total == 0 {
-			return nil
-		}
-		return db.chainNote(ctx, tx, linkRetention, "", n)
-	})
+	// One link tells of all rows that go, and does so before the first is gone.
+	old, err := one(ctx, db, readNumber, `SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM calls WHERE at < $1 LIMIT 1) c) + (SELECT COUNT(*) FROM (SELECT 1 FROM acts WHERE at < $1 LIMIT 1) a)`, millis(before))
 	if err != nil {
 		return 0, err
+	}
+	if old > 0 {
+		err = db.tx(ctx, func(tx *sql.Tx) error {
+			return db.chainNote(ctx, tx, linkRetention, "", linkNote{Before: millis(before)})
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	for _, query := range []string{
+		`DELETE FROM calls WHERE id IN (SELECT id FROM calls WHERE at < $1 ORDER BY at LIMIT $2)`,
+		`DELETE FROM acts WHERE id IN (SELECT id FROM acts WHERE at < $1 ORDER BY at LIMIT $2)`,
+	} {
+		n, err := db.piecemeal(ctx, query, millis(before))
+		total += n
+		if err != nil {
+			return total, err
+		}
 	}
 	chains, err := all(ctx, db, func(s scanner) (id string, err error) { return id, s.Scan(&id) }, `SELECT id FROM audit_chains`)
 	if err != nil {
 		return total, err
 	}
 	for _, id := range chains {
-		if err := db.tx(ctx, func(tx *sql.Tx) error { return db.shorten(ctx, tx, id, millis(before)) }); err != nil {
+		if err := db.shorten(ctx, id, millis(before)); err != nil {
 			return total, err
 		}
 	}
 	return total, nil
 }
 
-// affected is how many rows a statement has changed.
-func affected(res sql.Result, err error) (int64, error) {
+// shorten deletes the links at the beginning of a chain that are all from before a time.
+// First the chain begins later, by one transaction; what is before its beginning counts
+// for nothing, and goes in batches.
+func (db *DB) shorten(ctx context.Context, chain string, before int64) error {
+	// Links do not change, so that the last one to go can be found without holding up others.
+	last, err := one(ctx, db, readNumber, `SELECT COALESCE((SELECT l.seq FROM audit_links l WHERE l.chain = c.id AND l.seq > c.base_seq AND l.at >= $2 ORDER BY l.seq LIMIT 1) - 1, c.seq)
+		FROM audit_chains c WHERE c.id = $1`, chain, before)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	return res.RowsAffected()
+	if err := db.tx(ctx, func(tx *sql.Tx) error { return db.beginLater(ctx, tx, chain, last, before) }); err != nil {
+		return err
+	}
+	_, err = db.piecemeal(ctx, `DELETE FROM audit_links WHERE chain = $1 AND seq IN (SELECT seq FROM audit_links
+		WHERE chain = $1 AND seq <= (SELECT base_seq FROM audit_chains WHERE id = $1) ORDER BY seq LIMIT $2)`, chain)
+	return err
 }
 
-// shorten deletes the links at the beginning of a chain that are all from before a time.
-// A link at its end says which was the last of them, so that nobody else can shorten it.
-func (db *DB) shorten(ctx context.Context, tx *sql.Tx, chain string, before int64) error {
+// beginLater has a chain begin after a link. A link at its end says which that is, so that
+// nobody else can shorten it.
+func (db *DB) beginLater(ctx context.Context, tx *sql.Tx, chain string, last, before int64) error {
 	head := link{chain: chain}
 	var base int64
 	row := tx.QueryRowContext(ctx, db.locking(`SELECT seq, link, base_seq FROM audit_chains WHERE id = $1`, "FOR UPDATE"), chain)
 	if err := row.Scan(&head.seq, &head.link, &base); err != nil {
 		return err
 	}
-	var first int64
-	row = tx.QueryRowContext(ctx, `SELECT seq FROM audit_links WHERE chain = $1 AND at >= $2 ORDER BY seq LIMIT 1`, chain, before)
-	switch err := row.Scan(&first); {
-	case errors.Is(err, sql.ErrNoRows):
-		first = head.seq + 1
-	case err != nil:
-		return err
-	}
-	last := first - 1
 	if last <= base {
-		return nil
+		return nil // there is nothing old, or another instance was faster
 	}
 	var at string
 	row = tx.QueryRowContext(ctx, `SELECT link FROM audit_links WHERE chain = $1 AND seq = $2`, chain, last)
@@ -311,9 +319,6 @@ func (db *DB) shorten(ctx context.Context, tx *sql.Tx, chain string, before int6
 	case errors.Is(err, sql.ErrNoRows):
 		return nil // somebody has deleted links, which is to be seen
 	case err != nil:
-		return err
-	}
-	if _, err := tx.ExecContext(ctx, `DELETE FROM audit_links WHERE chain = $1 AND seq <= $2`, chain, last); err != nil {
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, `UPDATE audit_chains SET base_seq = $2, base_link = $3 WHERE id = $1`, chain, last, at); err != nil {

@@ -72,6 +72,14 @@ func TestAuditTampered(t *testing.T) {
 			"links that are said to be old", `DELETE FROM calls WHERE id = 'ada 0'; UPDATE audit_chains SET base_seq = 2, base_link = (SELECT link FROM audit_links WHERE seq = 2);
 			DELETE FROM audit_links WHERE seq <= 2`, []string{"gap"}, "",
 		},
+		{
+			"a reason in no chain", `DELETE FROM calls WHERE id = 'ada 0'; INSERT INTO audit_links (chain, seq, kind, row_id, person, at, note, digest, link)
+			VALUES ('x', 1, 'retention', '', '', 0, '{"before":9999999999999}', '', '')`, []string{"missing"}, "ada 0",
+		},
+		{
+			"a row with a link in no chain", `INSERT INTO acts (id, at, person, name, act, about) VALUES ('x', 1, 'p1', 'ada', 'a', '');
+			INSERT INTO audit_links (chain, seq, kind, row_id, person, at, note, digest, link) VALUES ('x', 1, 'acts', 'x', '', 1, '', '', '')`, []string{"added"}, "x",
+		},
 		{"a removal that nobody made", `UPDATE audit_links SET kind = 'person', person = (SELECT person FROM audit_links WHERE row_id = 'bob 1') WHERE row_id = ''`, []string{"claim", "broken"}, "p2"},
 	} {
 		t.Run(c.what, func(t *testing.T) {

@@ -203,10 +203,14 @@ func readLink(s scanner) (l link, err error) {
 	return l, s.Scan(&l.chain, &l.seq, &l.kind, &l.row, &l.person, &l.at, &l.note, &l.digest, &l.link)
 }
 
+// linkStands is that a link l is in a chain, behind its beginning: only those are checked,
+// and count. What is before is about to be deleted.
+const linkStands = `EXISTS (SELECT 1 FROM audit_chains c WHERE c.id = l.chain AND c.base_seq < l.seq)`
+
 // reasons learns from links why rows may be gone. That these links are right is checked
 // with the others.
 func (v *verifier) reasons(ctx context.Context) error {
-	rows, err := v.tx.QueryContext(ctx, `SELECT `+linkColumns+` FROM audit_links WHERE row_id = ''`)
+	rows, err := v.tx.QueryContext(ctx, `SELECT `+linkColumns+` FROM audit_links l WHERE row_id = '' AND `+linkStands)
 	if err != nil {
 		return err
 	}
@@ -372,7 +376,7 @@ func (v *verifier) unlinked(ctx context.Context, table string) error {
 	if v.newest > 0 {
 		from, args = `(SELECT id, at FROM `+table+` ORDER BY at DESC LIMIT $2)`, append(args, v.newest)
 	}
-	rows, err := v.tx.QueryContext(ctx, `SELECT r.id, r.at FROM `+from+` r WHERE NOT EXISTS (SELECT 1 FROM audit_links l WHERE l.row_id = r.id AND l.kind = $1)`, args...)
+	rows, err := v.tx.QueryContext(ctx, `SELECT r.id, r.at FROM `+from+` r WHERE NOT EXISTS (SELECT 1 FROM audit_links l WHERE l.row_id = r.id AND l.kind = $1 AND `+linkStands+`)`, args...)
 	if err != nil {
 		return err
 	}

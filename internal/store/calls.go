@@ -191,5 +191,5 @@ func (t Calls) Newest(ctx context.Context, person string, before time.Time, limi
 
 // ByTurn lists the calls that a bot made in a turn, oldest first.
 func (t Calls) ByTurn(ctx context.Context, turn string) ([]Call, error) {
-	return all(ctx, t.db, readCall, `SELECT `+callColumns+` FROM calls WHERE turn = $1 ORDER BY at, id LIMIT 1000`, turn)
+	return all(ctx, t.db, readCall, `SELECT `+callColumns+` FROM calls WHERE turn = $1 AND turn <> '' ORDER BY at, id LIMIT 1000`, turn)
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"time"
 )
 
@@ -14,6 +15,12 @@ const (
 	// checkpointEvery after what time fewer are.
 	checkpointAfter = 200
 	checkpointEvery = 2 * time.Second
+	// rowsOfCommit is how many rows that one commit deletes count as another one.
+	rowsOfCommit = 50
+	pageSize     = 4096 // SQLite's
+	// logKept is up to how many pages the log grows before those who write wait for a
+	// moment, so that it begins anew: 16 MiB. Its file is cut to that.
+	logKept = 4_096
 	// checkpointLook is how often it is looked whether there is something to do.
 	checkpointLook = 100 * time.Millisecond
 )
@@ -48,7 +55,10 @@ func (c *checkpointer) run(ctx context.Context) {
 			}
 			c.db.written.Store(0)
 			last = now
-			c.db.checkpoint(ctx) //nolint:errcheck // should it fail, a writer does it at checkpointPages
+			pages, _, err := c.db.checkpoint(ctx, c.db.r) // should it fail, a writer does it at checkpointPages
+			if err == nil && pages > logKept {
+				c.db.checkpoint(ctx, c.db.w) //nolint:errcheck // the next one does it
+			}
 		}
 	}
 }
@@ -61,9 +71,11 @@ func (c *checkpointer) close() {
 }
 
 // checkpoint takes over what it can, and says how many pages the log has and how
-// many of them are in the database file now.
-func (db *DB) checkpoint(ctx context.Context) (pages, taken int, err error) {
+// many of them are in the database file now. Through the connection for writing
+// that is everything, if nobody reads what was before: the log begins anew then,
+// which it never does while others write all the time.
+func (db *DB) checkpoint(ctx context.Context, through *sql.DB) (pages, taken int, err error) {
 	var busy int
-	err = db.r.QueryRowContext(ctx, `PRAGMA wal_checkpoint(PASSIVE)`).Scan(&busy, &pages, &taken)
+	err = through.QueryRowContext(ctx, `PRAGMA wal_checkpoint(PASSIVE)`).Scan(&busy, &pages, &taken)
 	return pages, taken, err
 }

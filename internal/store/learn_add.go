@@ -311,49 +311,50 @@ func (db *DB) removePoints(ctx context.Context, condition string, args ...any) e
 // EmptyTrash deletes for good what a person put into the trash before a moment,
 // and returns how many points went. An empty person means everybody.
 func (t Learn) EmptyTrash(ctx context.Context, person string, before time.Time) (int, error) {
-	n := 0
-	err := t.db.tx(ctx, func(tx *sql.Tx) error {
-		const condition = `deleted_at < $1 AND staged IS NULL AND ($2 = '' OR person = $2)`
-		byPerson := map[string]*learnDeltas{}
-		rows, err := tx.QueryContext(ctx, `SELECT person, deck, tags FROM learn_points WHERE `+condition, millis(before), person)
-		if err != nil {
-			return err
-		}
-		for rows.Next() {
-			var who, deck, tags string
-			if err := rows.Scan(&who, &deck, &tags); err != nil {
-				rows.Close()
-				return err
-			}
-			if byPerson[who] == nil {
-				byPerson[who] = &learnDeltas{counts: map[Count]int{}}
-			}
-			n++
-			byPerson[who].counts[Count{Deck: deck, Queue: QueueTrash}]--
-			byPerson[who].tag(splitTags(tags), -1)
-		}
-		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-			return err
-		}
-		if n == 0 {
-			return nil
-		}
-		// What was said goes with the point; that there was a review stays.
-		if _, err := tx.ExecContext(ctx, `UPDATE learn_log SET recall = '' WHERE recall <> '' AND point IN (SELECT number FROM learn_points WHERE `+condition+`)`, millis(before), person); err != nil {
-			return err
-		}
-		if err := t.db.dropWords(ctx, tx, condition, millis(before), person); err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, `DELETE FROM learn_points WHERE `+condition, millis(before), person); err != nil {
-			return err
-		}
-		for who, d := range byPerson {
-			if err := d.write(ctx, tx, who); err != nil {
-				return err
-			}
-		}
-		return nil
+	n, err := t.db.batches(ctx, func(tx *sql.Tx, limit int) (int64, error) {
+		return t.emptySome(ctx, tx, person, millis(before), limit)
 	})
-	return n, err
+	return int(n), err
+}
+
+func (t Learn) emptySome(ctx context.Context, tx *sql.Tx, person string, before int64, limit int) (n int64, err error) {
+	const condition = `number IN (SELECT number FROM learn_points WHERE deleted_at < $1 AND staged IS NULL AND ($2 = '' OR person = $2)
+		ORDER BY person, deleted_at, number LIMIT $3)`
+	byPerson := map[string]*learnDeltas{}
+	rows, err := tx.QueryContext(ctx, `SELECT person, deck, tags FROM learn_points WHERE `+condition, before, person, limit)
+	if err != nil {
+		return 0, err
+	}
+	for rows.Next() {
+		var who, deck, tags string
+		if err := rows.Scan(&who, &deck, &tags); err != nil {
+			rows.Close()
+			return 0, err
+		}
+		if byPerson[who] == nil {
+			byPerson[who] = &learnDeltas{counts: map[Count]int{}}
+		}
+		n++
+		byPerson[who].counts[Count{Deck: deck, Queue: QueueTrash}]--
+		byPerson[who].tag(splitTags(tags), -1)
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil || n == 0 {
+		return 0, err
+	}
+	// What was said goes with the point; that there was a review stays.
+	if _, err := tx.ExecContext(ctx, `UPDATE learn_log SET recall = '' WHERE recall <> '' AND point IN (SELECT number FROM learn_points WHERE `+condition+`)`, before, person, limit); err != nil {
+		return 0, err
+	}
+	if err := t.db.dropWords(ctx, tx, condition, before, person, limit); err != nil {
+		return 0, err
+	}
+	if _, err := tx.ExecContext(ctx, `DELETE FROM learn_points WHERE `+condition, before, person, limit); err != nil {
+		return 0, err
+	}
+	for who, d := range byPerson {
+		if err := d.write(ctx, tx, who); err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
 }

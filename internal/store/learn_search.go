@@ -70,7 +70,7 @@ func (t Learn) Search(ctx context.Context, person string, words []string, limit 
 	if len(words) == 0 {
 		return nil, nil
 	}
-	return all(ctx, t.db, func(s scanner) (n int64, err error) { return n, s.Scan(&n) }, query, terms.String(), limit)
+	return all(ctx, t.db, readNumber, query, terms.String(), limit)
 }
 
 // Vector is where a point lies in the space of an embedding model.

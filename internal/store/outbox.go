@@ -115,5 +115,5 @@ func (t Outbox) RemoveAll(ctx context.Context, device int64) error {
 // Expire takes out what has expired, and returns how many those were that nobody
 // could deliver.
 func (t Outbox) Expire(ctx context.Context, now time.Time) (int64, error) {
-	return t.db.exec(ctx, `DELETE FROM device_outbox WHERE expires_at <= $1`, millis(now))
+	return t.db.piecemeal(ctx, `DELETE FROM device_outbox WHERE id IN (SELECT id FROM device_outbox WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)`, millis(now))
 }

@@ -1,8 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -78,6 +80,11 @@ func (w *where) page(id string, limit int) string {
 
 // Find lists traces, newest first.
 func (t Traces) Find(ctx context.Context, f TraceFilter, limit int) ([]Trace, error) {
+	query, args := f.query(limit)
+	return all(ctx, t.db, readTrace, query, args...)
+}
+
+func (f *TraceFilter) query(limit int) (string, []any) {
 	var w where
 	w.and(f.Owner != "", "owner = ?", f.Owner)
 	w.and(f.Bot != 0, "bot = ?", f.Bot)
@@ -86,11 +93,57 @@ func (t Traces) Find(ctx context.Context, f TraceFilter, limit int) ([]Trace, er
 	w.and(f.Outcome != "" && f.Outcome != Wrong, "outcome = ?", f.Outcome)
 	w.between(f.From, f.Until, f.After, "turn")
 	rest := w.page("turn", limit)
-	return all(ctx, t.db, readTrace, `SELECT `+traceColumns+` FROM traces`+rest, w.args...)
+	return `SELECT ` + traceColumns + ` FROM traces` + rest, w.args
 }
+
+// fewTools is how many tools that a pattern stands for are looked for one by one.
+const fewTools = 64
 
 // Find lists calls, newest first.
 func (t Calls) Find(ctx context.Context, f CallFilter, limit int) ([]Call, error) {
+	// Without another index to go by, the calls of rare tools would be looked for among all.
+	if strings.Contains(f.Tool, "*") && f.Person != "" && f.Key == "" && f.Bot == 0 {
+		tools, err := t.toolsLike(ctx, f.Person, f.Tool)
+		if err != nil {
+			return nil, err
+		}
+		if len(tools) <= fewTools {
+			return t.findAny(ctx, f, tools, limit)
+		}
+	}
+	return t.find(ctx, f, limit)
+}
+
+// toolsLike lists the tools that a person's calls were of and for which a pattern stands.
+func (t Calls) toolsLike(ctx context.Context, person, pattern string) ([]string, error) {
+	// From each tool it goes to the next one by the index.
+	return all(ctx, t.db, func(s scanner) (tool string, err error) { return tool, s.Scan(&tool) }, `WITH RECURSIVE known (tool) AS (
+		SELECT MIN(tool) FROM calls WHERE person = $1
+		UNION ALL SELECT (SELECT MIN(c.tool) FROM calls c WHERE c.person = $1 AND c.tool > known.tool) FROM known WHERE known.tool IS NOT NULL
+	) SELECT tool FROM known WHERE tool LIKE $2 ESCAPE '\'`, person, like(pattern))
+}
+
+// findAny finds calls of any of some tools, newest first.
+func (t Calls) findAny(ctx context.Context, f CallFilter, tools []string, limit int) ([]Call, error) {
+	var found []Call
+	for _, tool := range tools {
+		f.Tool = tool
+		of, err := t.find(ctx, f, limit)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, of...)
+	}
+	slices.SortFunc(found, func(a, b Call) int { return cmp.Or(b.At.Compare(a.At), strings.Compare(b.ID, a.ID)) })
+	return found[:min(len(found), limit)], nil
+}
+
+func (t Calls) find(ctx context.Context, f CallFilter, limit int) ([]Call, error) {
+	query, args := f.query(limit)
+	return all(ctx, t.db, readCall, query, args...)
+}
+
+func (f *CallFilter) query(limit int) (string, []any) {
 	var w where
 	w.and(f.Person != "", "person = ?", f.Person)
 	w.and(f.Tool != "" && !strings.Contains(f.Tool, "*"), "tool = ?", f.Tool)
@@ -102,7 +155,7 @@ func (t Calls) Find(ctx context.Context, f CallFilter, limit int) ([]Call, error
 	w.and(f.Outcome != "" && f.Outcome != Wrong, "outcome = ?", f.Outcome)
 	w.between(f.From, f.Until, f.After, "id")
 	rest := w.page("id", limit)
-	return all(ctx, t.db, readCall, `SELECT `+callColumns+` FROM calls`+rest, w.args...)
+	return `SELECT ` + callColumns + ` FROM calls` + rest, w.args
 }
 
 // like is a pattern with stars as SQL has it.
@@ -170,10 +223,6 @@ func spans(whose, column string, from, until time.Time, span time.Duration) *whe
 	return w
 }
 
-// forgetAtOnce is how many rows one transaction takes away, so that others who write
-// need not wait for long.
-const forgetAtOnce = 2000
-
 // forgetAhead is how far the clock of another instance may be ahead: the arguments of its
 // newest calls are to go too.
 const forgetAhead = time.Minute
@@ -181,14 +230,15 @@ const forgetAhead = time.Minute
 // Forget deletes an owner's traces, those of one bot if it is not 0, and returns how
 // many there were.
 func (t Traces) Forget(ctx context.Context, owner string, bot int64) (int64, error) {
-	return t.db.piecemeal(ctx, `DELETE FROM traces WHERE turn IN (SELECT turn FROM traces WHERE owner = $1 AND ($2 = 0 OR bot = $2) LIMIT $3)`, owner, bot)
+	return t.db.eachOf(ctx, `SELECT turn, at FROM traces WHERE owner = $1 AND ($2 = 0 OR bot = $2) AND at >= $3 AND (at > $3 OR turn > $4) ORDER BY at, turn LIMIT $5`,
+		`DELETE FROM traces WHERE turn IN`, owner, bot)
 }
 
 // ForgetSaid takes what was said out of an owner's traces, of those of one bot if it is
 // not 0.
 func (t Traces) ForgetSaid(ctx context.Context, owner string, bot int64) error {
-	_, err := t.db.piecemeal(ctx, `UPDATE traces SET question = NULL, answer = NULL WHERE turn IN (
-		SELECT turn FROM traces WHERE owner = $1 AND ($2 = 0 OR bot = $2) AND (question IS NOT NULL OR answer IS NOT NULL) LIMIT $3)`, owner, bot)
+	_, err := t.db.eachOf(ctx, `SELECT turn, at FROM traces WHERE owner = $1 AND ($2 = 0 OR bot = $2) AND at >= $3 AND (at > $3 OR turn > $4)
+		AND (question IS NOT NULL OR answer IS NOT NULL) ORDER BY at, turn LIMIT $5`, `UPDATE traces SET question = NULL, answer = NULL WHERE turn IN`, owner, bot)
 	return err
 }
 
@@ -212,19 +262,6 @@ func (t Calls) ForgetArgs(ctx context.Context, person string, bot int64) (int64,
 	if err != nil {
 		return 0, err
 	}
-	return t.db.piecemeal(ctx, `UPDATE calls SET args = NULL, args_salt = NULL WHERE id IN (
-		SELECT id FROM calls WHERE person = $1 AND ($2 = 0 OR bot = $2) AND at <= $3 AND args IS NOT NULL LIMIT $4)`, person, bot, until)
-}
-
-// piecemeal runs a statement that changes some rows at a time until there are no more.
-func (db *DB) piecemeal(ctx context.Context, query string, args ...any) (int64, error) {
-	var total int64
-	args = append(args, forgetAtOnce)
-	for {
-		n, err := db.exec(ctx, query, args...)
-		total += n
-		if err != nil || n < forgetAtOnce {
-			return total, err
-		}
-	}
+	return t.db.eachOf(ctx, `SELECT id, at FROM calls WHERE person = $1 AND ($2 = 0 OR bot = $2) AND at <= $3 AND at >= $4 AND (at > $4 OR id > $5)
+		AND args IS NOT NULL ORDER BY at, id LIMIT $6`, `UPDATE calls SET args = NULL, args_salt = NULL WHERE id IN`, person, bot, until)
 }

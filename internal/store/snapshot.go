@@ -22,7 +22,7 @@ func (db *DB) Snapshot(ctx context.Context, file string) error {
 		return ErrNoSnapshot
 	}
 	// The file is made here, so that nobody but its owner can read it.
-	if err := touch(file); err != nil {
+	if _, err := touch(file); err != nil {
 		return err
 	}
 	// A connection of its own: that for writing is for those who write.
@@ -31,6 +31,17 @@ func (db *DB) Snapshot(ctx context.Context, file string) error {
 		return err
 	}
 	defer own.Close()
+	own.SetMaxOpenConns(1)
+	// A database from before its file could get smaller has a copy that can.
+	var vacuum int
+	if err := own.QueryRowContext(ctx, `PRAGMA auto_vacuum`).Scan(&vacuum); err != nil {
+		return err
+	}
+	if vacuum != autoVacuumIncremental {
+		if _, err := own.ExecContext(ctx, `PRAGMA auto_vacuum = INCREMENTAL`); err != nil {
+			return err
+		}
+	}
 	if _, err := own.ExecContext(ctx, `VACUUM INTO $1`, file); err != nil {
 		return fmt.Errorf("copy the database: %w", err)
 	}

@@ -165,7 +165,8 @@ func connectSQLite(o Options) (*DB, error) {
 		return nil, fmt.Errorf("make the data folder: %w", err)
 	}
 	path := filepath.Join(o.Folder, FileName)
-	if err := touch(path); err != nil {
+	size, err := touch(path)
+	if err != nil {
 		return nil, err
 	}
 	open := func(pragmas ...string) (*sql.DB, error) {
@@ -175,7 +176,11 @@ func connectSQLite(o Options) (*DB, error) {
 		}
 		return sql.Open("sqlite", (&url.URL{Scheme: "file", Opaque: escapePath(path), RawQuery: q.Encode()}).String())
 	}
-	w, err := open("journal_mode(WAL)", fmt.Sprintf("wal_autocheckpoint(%d)", checkpointPages))
+	pragmas := []string{"journal_mode(WAL)", fmt.Sprintf("wal_autocheckpoint(%d)", checkpointPages), fmt.Sprintf("journal_size_limit(%d)", logKept*pageSize)}
+	if size == 0 { // what becomes of free pages is settled before anything else is written
+		pragmas = append([]string{"auto_vacuum(INCREMENTAL)"}, pragmas...)
+	}
+	w, err := open(pragmas...)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
@@ -191,13 +196,17 @@ func connectSQLite(o Options) (*DB, error) {
 }
 
 // touch makes the database file with rights for its owner only, before SQLite
-// would make it with the process's defaults.
-func touch(path string) error {
+// would make it with the process's defaults, and returns its size.
+func touch(path string) (int64, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return fmt.Errorf("open the database: %w", err)
+		return 0, fmt.Errorf("open the database: %w", err)
 	}
-	return f.Close()
+	info, err := f.Stat()
+	if err = errors.Join(err, f.Close()); err != nil {
+		return 0, fmt.Errorf("open the database: %w", err)
+	}
+	return info.Size(), nil
 }
 
 // escapePath keeps '?' and '%' in a folder's name from being read as part of
@@ -337,6 +346,8 @@ func translate(err error) error {
 	}
 	return err
 }
+
+func readNumber(s scanner) (n int64, err error) { return n, s.Scan(&n) }
 
 // scanner is a row, of one or of many.
 type scanner interface{ Scan(...any) error }

@@ -1,0 +1,60 @@
+package store
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// Whatever turns and calls are filtered by, a page of them is read by an index, in the order in
+// which they are listed.
+func TestFiltersUseIndexes(t *testing.T) {
+	db, err := Open(t.Context(), Options{Folder: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	behind := Place{At: time.Now(), ID: "x"}
+	check := func(index, query string, args []any) {
+		t.Helper()
+		steps, err := all(t.Context(), db, func(s scanner) (detail string, err error) {
+			var id, parent, unused int
+			return detail, s.Scan(&id, &parent, &unused, &detail)
+		}, `EXPLAIN QUERY PLAN `+query, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan := strings.Join(steps, "; ")
+		if !strings.Contains(plan, "INDEX "+index+" (") || !strings.HasPrefix(plan, "SEARCH") || strings.Contains(plan, "TEMP B-TREE FOR ORDER BY") {
+			t.Errorf("it should go by %s: %s\n%s", index, plan, query)
+		}
+	}
+	for index, f := range map[string]TraceFilter{
+		"traces_day":     {},
+		"traces_bot":     {Bot: 1},
+		"traces_door":    {Door: "mcp"},
+		"traces_outcome": {Outcome: "failed"},
+		"traces_trouble": {Outcome: Wrong},
+	} {
+		for _, f.After = range []Place{{}, behind} {
+			f.Owner = "p1"
+			query, args := f.query(50)
+			check(index, query, args)
+		}
+	}
+	for index, f := range map[string]CallFilter{
+		"calls_person":       {},
+		"calls_key":          {Key: "k"},
+		"calls_bot":          {Bot: 1},
+		"calls_tool":         {Tool: "record"},
+		"calls_outcome":      {Outcome: "failed"},
+		"calls_tool_outcome": {Tool: "record", Outcome: "failed"},
+		"calls_trouble":      {Outcome: Wrong},
+	} {
+		for _, f.After = range []Place{{}, behind} {
+			f.Person = "p1"
+			query, args := f.query(50)
+			check(index, query, args)
+		}
+	}
+}
