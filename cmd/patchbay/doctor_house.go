@@ -45,13 +45,6 @@ func (d *doctor) folder() {
 	d.ok(sayCheckFolder, sayWritable, folder)
 }
 
-const (
-	// littleSpace lasts for a while, noSpace for hours at most: a day of many
-	// turns writes some 100 MB before old rows are deleted.
-	littleSpace = 1 << 30
-	noSpace     = 100 << 20
-)
-
 var (
 	sayCheckSpace = talk.Say{Zh: "磁盘空间", En: "free space"}
 	sayFree       = talk.Say{Zh: "剩余 %.1f GiB", En: "%.1f GiB"}
@@ -60,15 +53,15 @@ var (
 
 // space checks that the disk of the data folder is not full.
 func (d *doctor) space() {
-	free, ok := freeSpace(d.settings.Data)
+	free, ok := store.FreeSpace(d.settings.Data)
 	if !ok {
 		return // the folder is missing, or this system does not tell
 	}
 	gib := float64(free) / (1 << 30)
 	switch {
-	case free < noSpace:
+	case free < store.NoSpace:
 		d.fail(sayCheckSpace, sayFree.In(d.sh.lang, gib), adviceSpace)
-	case free < littleSpace:
+	case free < store.LittleSpace:
 		d.warn(sayCheckSpace, sayFree.In(d.sh.lang, gib), adviceSpace)
 	default:
 		d.ok(sayCheckSpace, sayFree, gib)
@@ -183,6 +176,10 @@ func (d *doctor) database(ctx context.Context, b *app.Base) {
 	begin := time.Now()
 	if err := b.Store.Ping(ctx); err != nil {
 		d.fail(sayCheckDatabase, d.why(err), talk.Say{Zh: "检查数据库是否在运行。", En: "See whether it runs."})
+		return
+	}
+	if err := b.Store.TryWriting(ctx); err != nil {
+		d.fail(sayCheckDatabase, d.why(err), adviceSpace)
 		return
 	}
 	d.ok(sayCheckDatabase, sayDatabaseGood, b.Store.Dialect(), took(time.Since(begin)))

@@ -35,6 +35,10 @@ var (
 		Zh: "磁盘已满。请腾出空间后重试；patchbay doctor 会显示剩余空间",
 		En: "the disk is full. Make room and try again; patchbay doctor shows how much is left",
 	}
+	sayDiskErrors = talk.Say{
+		Zh: "磁盘报告错误（%v）。请检查磁盘和系统日志，并保存一份备份",
+		En: "the disk reports errors (%v). Look after it and the system's log, and keep a backup",
+	}
 	sayUnwritable = talk.Say{
 		Zh: "这个账户不能打开或写入 %s。请修改它的权限，或用 --data 指定别的文件夹",
 		En: "this account cannot open or write %s. Change its permissions, or choose another folder with --data",
@@ -95,6 +99,8 @@ func Explain(err error) error {
 		return say(sayDamaged, err)
 	case store.ErrDiskFull:
 		return say(sayDiskFull)
+	case store.ErrDisk:
+		return say(sayDiskErrors, err)
 	case store.ErrUnwritable:
 		return say(sayUnwritable, sayTheDatabase)
 	case store.ErrUnreachable:

@@ -7,13 +7,12 @@ import (
 	"time"
 
 	"patchbay/internal/backup"
-	"patchbay/internal/board"
 	"patchbay/internal/bus"
 	"patchbay/internal/control"
 )
 
 // failing lists what keeps the server from its work.
-func failing(ready *atomic.Bool, b *Base, hub *board.Board, messages *bus.Bus) func(context.Context) []string {
+func failing(ready *atomic.Bool, b *Base, disk *storage, messages *bus.Bus) func(context.Context) []string {
 	return func(ctx context.Context) []string {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
@@ -24,9 +23,7 @@ func failing(ready *atomic.Bool, b *Base, hub *board.Board, messages *bus.Bus) f
 		if b.Store.Ping(ctx) != nil {
 			out = append(out, "database")
 		}
-		if hub.Unkept() {
-			out = append(out, "storage")
-		}
+		out = append(out, disk.failing()...)
 		if !messages.IsConnected() {
 			out = append(out, "bus")
 		}
@@ -35,9 +32,9 @@ func failing(ready *atomic.Bool, b *Base, hub *board.Board, messages *bus.Bus) f
 }
 
 // houseOf is what the installation knows about itself.
-func houseOf(b *Base, failing func(context.Context) []string) control.House {
+func houseOf(b *Base, failing func(context.Context) []string, disk *storage) control.House {
 	return control.House{
-		Failing: failing, Started: time.Now(), Backup: b.BackupSource(),
+		Failing: failing, Storage: disk.now, Started: time.Now(), Backup: b.BackupSource(),
 		Settings: func() string {
 			var text strings.Builder
 			b.Config.WriteEffective(&text) //nolint:errcheck // into memory

@@ -225,10 +225,11 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 
 	var ready atomic.Bool
 	ready.Store(true)
-	failing := failing(&ready, base, hub, messages)
+	disk := newStorage(base, hub, log, registry)
+	failing := failing(&ready, base, disk, messages)
 	people := control.New(control.Options{
 		Board: hub, Accounts: base.Accounts, Logger: log, Version: o.Version, PublicURL: c.PublicURL,
-		House:      houseOf(base, failing),
+		House:      houseOf(base, failing, disk),
 		Health:     botHealth(cable, base),
 		Disconnect: hub.Unplug,
 		Upstream:   upstreamHealth(base, hub, servers, clouds, joined),
@@ -284,6 +285,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	})
 	running.Go(func() error { return serveMetrics(stop, c, registry) })
 	running.Go(func() error { return base.Secrets.Run(stop) })
+	running.Go(func() error { return disk.run(stop) })
 	running.Go(func() error { return purge(stop, base, points.EmptyTrash, log) })
 	running.Go(func() error { return remind.Run(stop, remindersOf(base, points, glasses, photos.Dial, log)) })
 	running.Go(func() error { return voices.Run(stop) })

@@ -39,6 +39,10 @@ func turnsOf(list []store.Exchange) (turns []string) {
 // database nor on the disk.
 func (b *Board) Unkept() bool { return b.ends.failing() }
 
+// Rekept tells that what happens can be kept again: before the next turn shows it, since
+// an instance that is not ready may get none.
+func (b *Board) Rekept() { b.ends.lost.Store(false) }
+
 // heard notes that late answers were told.
 func (b *Board) heard(ctx context.Context, late []store.Exchange) {
 	for _, h := range late {

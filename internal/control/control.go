@@ -168,8 +168,20 @@ func AsError(err error) *Error {
 	if errors.As(err, &e) {
 		return e
 	}
+	switch store.Trouble(err) {
+	case store.ErrDiskFull:
+		return &Error{Reason: Away, Say: sayDiskFull, Cause: err}
+	case store.ErrDisk:
+		return &Error{Reason: Away, Say: sayDiskBad, Cause: err}
+	}
 	return nil
 }
+
+// What somebody is told whose wish could not be written down.
+var (
+	sayDiskFull = talk.Say{Zh: "服务器的磁盘已满，没有保存。请告诉管理员。", En: "The server's disk is full, and nothing was saved. Tell whoever runs it."}
+	sayDiskBad  = talk.Say{Zh: "服务器的磁盘出错，没有保存。请告诉管理员。", En: "The server's disk reports errors, and nothing was saved. Tell whoever runs it."}
+)
 
 // said are the words of an error about what was typed: those of the board, the accounts
 // and plugs, which have them in both languages if they are, or wrap, a [talk.Wrong].

@@ -28,6 +28,9 @@ type Glance struct {
 	Awake   int `json:"devices_awake"`
 	// Waiting counts the devices that show a code, whoever's they will be.
 	Waiting int `json:"devices_waiting"`
+	// Storage is what is wrong with the server's disk: disk_full, disk_errors or storage
+	// (nothing can be kept), and for admins also disk_low.
+	Storage string `json:"storage,omitempty"`
 	// Due is how many reviews Learn has for today; nil: it is not known.
 	Due *int `json:"reviews_due,omitempty"`
 	// Pairings counts what waits for the caller's word at the gateway.
@@ -44,6 +47,11 @@ func (g *Glance) Nothing() bool { return len(g.Bots) == 0 && g.Devices == 0 }
 
 // Glance tells it. Admins too see what is their own.
 func (s *Service) Glance(ctx context.Context, c Caller, _ struct{}) (g Glance, err error) {
+	if s.House.Storage != nil {
+		if g.Storage = s.House.Storage(); g.Storage == "disk_low" && !c.Admin {
+			g.Storage = ""
+		}
+	}
 	c.Admin = false
 	if c.Person == "" {
 		return g, Fail(Invalid, sayNotForMachines)

@@ -15,6 +15,9 @@ import (
 type House struct {
 	// Failing lists what keeps the server from its work, as /readyz tells it.
 	Failing func(context.Context) []string
+	// Storage tells what is wrong with the disk, as Failing does, or disk_low; empty:
+	// nothing. It may be nil.
+	Storage func() string
 	// Settings are all settings as a configuration file, without secrets.
 	Settings func() string
 	// Backup is what is backed up, and into which folder it is restored. Without a
@@ -48,7 +51,8 @@ type Status struct {
 	Others    []string `json:"others"` // instances that this one knows of
 	PublicURL string   `json:"public_url,omitempty"`
 	Ready     bool     `json:"ready"`
-	// Failing is what keeps it from its work: stopping, database or bus.
+	// Failing is what keeps it from its work: stopping, database, storage, disk_full,
+	// disk_errors or bus.
 	Failing []string  `json:"failing"`
 	Started time.Time `json:"started_at,omitzero"`
 }

@@ -88,8 +88,9 @@ type DB struct {
 	dialect string
 	path    string // of the SQLite database
 	commits *committer
-	written atomic.Int64  // commits that no checkpoint has taken over
-	files   *checkpointer // nil for PostgreSQL, which does that itself
+	disk    atomic.Pointer[error] // see DiskTrouble
+	written atomic.Int64          // commits that no checkpoint has taken over
+	files   *checkpointer         // nil for PostgreSQL, which does that itself
 
 	onAccess func() // see OnAccess; may be nil
 
@@ -265,7 +266,8 @@ func (db *DB) Ping(ctx context.Context) error {
 }
 
 // tx runs f in a transaction of its own.
-func (db *DB) tx(ctx context.Context, f func(*sql.Tx) error) error {
+func (db *DB) tx(ctx context.Context, f func(*sql.Tx) error) (err error) {
+	defer func() { db.noted(err) }()
 	tx, err := db.w.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -306,6 +308,7 @@ func (db *DB) exec(ctx context.Context, query string, args ...any) (int64, error
 	db.written.Add(1)
 	res, err := db.w.ExecContext(ctx, query, texts(args)...)
 	if err != nil {
+		db.noted(err)
 		return 0, translate(err)
 	}
 	return res.RowsAffected()

@@ -12,6 +12,7 @@ import (
 // What can be wrong with a database as a whole, beside [ErrDamaged].
 var (
 	ErrDiskFull    = errors.New("the disk is full")
+	ErrDisk        = errors.New("the disk reports errors")
 	ErrUnwritable  = errors.New("the database cannot be opened or written by this account")
 	ErrUnreachable = errors.New("the database server cannot be reached")
 	ErrRefused     = errors.New("the database server refuses the user, the password or the database")
@@ -23,12 +24,17 @@ func Trouble(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return ErrDiskFull
 	}
+	if errors.Is(err, syscall.EIO) {
+		return ErrDisk
+	}
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		switch e.Code() & 0xff { // what is above tells details
 		case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 			return ErrDamaged
 		case sqlite3.SQLITE_FULL:
 			return ErrDiskFull
+		case sqlite3.SQLITE_IOERR:
+			return ErrDisk
 		case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM:
 			return ErrUnwritable
 		}
@@ -38,6 +44,8 @@ func Trouble(err error) error {
 		switch e.Code {
 		case "53100": // disk_full
 			return ErrDiskFull
+		case "58030": // io_error
+			return ErrDisk
 		case "XX001", "XX002": // data_corrupted, index_corrupted
 			return ErrDamaged
 		case "28000", "28P01", "3D000", "42501": // authorization, password, no such database, privilege

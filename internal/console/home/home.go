@@ -166,7 +166,10 @@ func called(c *store.Call) string {
 	return c.Tool
 }
 
+// storageTold says what is wrong with the server's disk.
+var storageTold = map[string]talk.Say{"disk_full": sayDiskFull, "disk_errors": sayDiskErrors, "storage": sayDiskErrors, "disk_low": sayDiskLow}
+
 // needsSomebody says whether there is something to do.
 func needsSomebody(g *control.Glance) bool {
-	return g.Pairings > 0 || g.Waiting > 0 || len(g.Upstreams) > 0 || len(troubled(g.Bots)) > 0
+	return g.Storage != "" || g.Pairings > 0 || g.Waiting > 0 || len(g.Upstreams) > 0 || len(troubled(g.Bots)) > 0
 }

@@ -151,7 +151,7 @@ func (p pages) installation(v *page.Visit) {
 }
 
 // troubles say what keeps a server from its work.
-var troubles = map[string]talk.Say{"stopping": sayStopping, "database": sayNoDatabase, "storage": sayNoStorage, "bus": sayNoBus}
+var troubles = map[string]talk.Say{"stopping": sayStopping, "database": sayNoDatabase, "storage": sayNoStorage, "disk_full": sayDiskFull, "disk_errors": sayDiskErrors, "bus": sayNoBus}
 
 // trailShown is how many links of the audit trail the page of the journal checks: some
 // hundredths of a second.

@@ -106,6 +106,8 @@ var (
 	sayHealth     = talk.Say{Zh: "状态", En: "Health"}
 	sayReady      = talk.Say{Zh: "一切正常", En: "ready"}
 	sayNoStorage  = talk.Say{Zh: "数据库和磁盘都写不进去", En: "neither the database nor the disk takes anything"}
+	sayDiskFull   = talk.Say{Zh: "磁盘已满，或几乎没有空间了", En: "the disk is full, or nearly so"}
+	sayDiskErrors = talk.Say{Zh: "磁盘报告错误", En: "the disk reports errors"}
 	sayStopping   = talk.Say{Zh: "正在停止", En: "stopping"}
 	sayNoDatabase = talk.Say{Zh: "数据库没有响应", En: "the database does not answer"}
 	sayNoBus      = talk.Say{Zh: "与其他实例的连接（NATS）断了", En: "the connection to other instances (NATS) is lost"}

@@ -1,11 +1,11 @@
 //go:build linux || darwin
 
-package main
+package store
 
 import "syscall"
 
-// freeSpace is how many bytes this account can still write in a folder.
-func freeSpace(folder string) (bytes uint64, ok bool) {
+// FreeSpace is how many bytes this account can still write in a folder.
+func FreeSpace(folder string) (bytes uint64, ok bool) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(folder, &s); err != nil {
 		return 0, false

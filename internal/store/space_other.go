@@ -1,0 +1,6 @@
+//go:build !linux && !darwin
+
+package store
+
+// FreeSpace is not known here.
+func FreeSpace(string) (bytes uint64, ok bool) { return 0, false }
