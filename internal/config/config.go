@@ -63,7 +63,7 @@ type Log struct {
 // Database says where rows are kept.
 type Database struct {
 	URL      string `key:"url" secret:"true" doc:"PostgreSQL to use, as postgres://user:password@host/name; empty means SQLite in the data folder."`
-	MaxConns int    `key:"max_conns" default:"10" min:"1" max:"1000" doc:"Most connections that this instance opens to PostgreSQL."`
+	MaxConns int    `key:"max_conns" default:"12" min:"2" max:"1000" doc:"Most connections that this instance opens to PostgreSQL, of which two are for what takes long."`
 }
 
 // Bus says how instances reach one another.

@@ -49,7 +49,7 @@ func TestDefaults(t *testing.T) {
 	want := &Config{
 		Listen: "127.0.0.1:3000", Data: "/nowhere/.local/share/patchbay", Lang: "zh", Proxies: []string{},
 		Log:      Log{Level: "info", Format: "text"},
-		Database: Database{MaxConns: 10},
+		Database: Database{MaxConns: 12},
 		Limits:   Limits{AuthFailures: 10, Body: MiB, BodyImages: 8 * MiB, Connections: 1000, Streams: 500, StreamsOfKey: 200, Turns: 2000, Calls: 2000, CallRate: 3000},
 		Turn: Turn{FirstPiece: 55 * time.Second, Idle: time.Minute, Late: 10 * time.Minute,
 			Heartbeat: 7 * time.Second, Grace: 45 * time.Second},

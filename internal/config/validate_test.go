@@ -65,8 +65,8 @@ func TestValidate(t *testing.T) {
 		{"name", func(c *Config) { c.Bus.Name = "board-1" }, ""},
 		{"name with a dot", func(c *Config) { c.Bus.Name = "a.b" }, `bus.name is "a.b": give up to 64 letters, digits, dashes and underscores`},
 
-		{"too many connections", func(c *Config) { c.Database.MaxConns = 1001 }, "database.max_conns is 1001: give a whole number such as 10, from 1 to 1000"},
-		{"no connections", func(c *Config) { c.Database.MaxConns = 0 }, "database.max_conns is 0: give a whole number such as 10, from 1 to 1000"},
+		{"too many connections", func(c *Config) { c.Database.MaxConns = 1001 }, "database.max_conns is 1001: give a whole number such as 10, from 2 to 1000"},
+		{"no connections", func(c *Config) { c.Database.MaxConns = 0 }, "database.max_conns is 0: give a whole number such as 10, from 2 to 1000"},
 		{"small body", func(c *Config) { c.Limits.Body = 1023 }, "limits.body is 1023B: give a size such as 512KiB or 8MiB, from 1KiB to 64MiB"},
 		{"pictures smaller than words", func(c *Config) { c.Limits.BodyImages = 512 * KiB }, "limits.body_images is smaller than limits.body, which is 1MiB: give at least that"},
 		{"long history", func(c *Config) { c.History.Keep = 3651 * day }, "history.keep is 3651d: give a duration such as 7s, 10m or 30d, from 1h to 3650d"},

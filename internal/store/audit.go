@@ -160,6 +160,7 @@ func digestArgs(args, salt string) string {
 // beginChain makes the first chain. Rows that are there already have no links, and are counted
 // in its first one, so that nobody can add more of them.
 func (db *DB) beginChain(ctx context.Context) error {
+	ctx = patient(ctx) // it counts
 	var id string
 	err := db.w.QueryRowContext(ctx, `SELECT id FROM audit_chains LIMIT 1`).Scan(&id)
 	if !errors.Is(err, sql.ErrNoRows) {

@@ -101,7 +101,7 @@ const pageOfLinks = 500
 // each other, as they are at one moment. Nobody who writes meanwhile is held up.
 func (t Audit) Verify(ctx context.Context, q AuditQuery) (AuditState, error) {
 	// In SQLite this is how everything stays as it is while it is read anyway.
-	tx, err := t.db.r.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	tx, err := t.db.reader(patient(ctx)).BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
 		return AuditState{}, err
 	}

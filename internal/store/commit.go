@@ -14,6 +14,10 @@ var errClosed = errors.New("the database is closed")
 // sync, 128 a commit are 25,000 writes a second.
 const maxBatch = 128
 
+// commitsAtOnce is how many commits PostgreSQL is given at a time, so that one that hangs
+// does not stop the others. SQLite has one writer.
+const commitsAtOnce = 4
+
 // maxQueue is how many writes can wait. A turn has two at the most, one when its
 // asker goes and one when its bot ends, and there are 2,000 turns at a time.
 // Beyond that, those who write wait.
@@ -25,6 +29,7 @@ const maxQueue = 4096
 type committer struct {
 	db    *DB
 	queue chan *write
+	slots chan struct{} // one for each commit at a time
 	once  sync.Once
 	stop  chan struct{}
 	done  chan struct{}
@@ -36,7 +41,10 @@ type write struct {
 }
 
 func newCommitter(db *DB) *committer {
-	c := &committer{db: db, queue: make(chan *write, maxQueue), stop: make(chan struct{}), done: make(chan struct{})}
+	c := &committer{db: db, queue: make(chan *write, maxQueue), slots: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	if db.dialect == "postgres" {
+		c.slots = make(chan struct{}, commitsAtOnce)
+	}
 	go c.run()
 	return c
 }
@@ -73,11 +81,20 @@ func (c *committer) close() {
 
 func (c *committer) run() {
 	defer close(c.done)
+	var running sync.WaitGroup
+	defer running.Wait()
 	for {
 		select {
 		case w := <-c.queue:
-			c.flush(c.gather(w))
+			// While all slots are taken more writes come, which share the next commit.
+			c.slots <- struct{}{}
+			batch := c.gather(w)
+			running.Go(func() {
+				c.flush(batch)
+				<-c.slots
+			})
 		case <-c.stop:
+			running.Wait()
 			for {
 				select {
 				case w := <-c.queue:
@@ -105,7 +122,8 @@ func (c *committer) gather(first *write) []*write {
 }
 
 // flush commits a batch. One bad write fails a whole transaction, so a batch
-// that failed is written again one by one, and only the bad one is told.
+// that failed is written again one by one, and only the bad one is told; but not if the
+// database is away.
 func (c *committer) flush(batch []*write) {
 	ctx := context.Background()
 	err := c.db.tx(ctx, func(tx *sql.Tx) error {
@@ -117,7 +135,7 @@ func (c *committer) flush(batch []*write) {
 		return nil
 	})
 	for _, w := range batch {
-		if err != nil && len(batch) > 1 {
+		if err != nil && len(batch) > 1 && !isAway(err) {
 			w.err <- c.db.tx(ctx, func(tx *sql.Tx) error { return w.do(ctx, tx) })
 		} else {
 			w.err <- err

@@ -144,6 +144,7 @@ func (t Learn) NewImport(person, name string) *Import {
 // Stage writes some points. A thousand at a time keep others waiting for some
 // hundred milliseconds.
 func (m *Import) Stage(ctx context.Context, points []NewPoint) error {
+	ctx = patient(ctx)
 	err := numbered(points, func() error {
 		return m.t.db.tx(ctx, func(tx *sql.Tx) error {
 			if err := m.t.db.settle(ctx, tx, m.person, points); err != nil {
@@ -190,6 +191,7 @@ func (m *Import) Finish(ctx context.Context, edits []PointEdit) error {
 const manyRows = 1000
 
 func (m *Import) finish(ctx context.Context, edits []PointEdit) error {
+	ctx = patient(ctx)
 	return m.t.db.tx(ctx, func(tx *sql.Tx) error {
 		if err := m.resettle(ctx, tx); err != nil {
 			return err
@@ -299,6 +301,7 @@ func (t Learn) Known(ctx context.Context, person string) (ids map[string]bool, b
 // removePoints deletes points for good, with all that belongs to them but the
 // review log.
 func (db *DB) removePoints(ctx context.Context, condition string, args ...any) error {
+	ctx = patient(ctx)
 	return db.tx(ctx, func(tx *sql.Tx) error {
 		if err := db.dropWords(ctx, tx, condition, args...); err != nil {
 			return err

@@ -160,6 +160,7 @@ func (t People) others(ctx context.Context, tx *sql.Tx, but, role string) error 
 // instances find out by the counters that their bots' tools, devices and nodes are
 // gone. The error is [ErrLast] as for [People.SetRole].
 func (t People) Remove(ctx context.Context, id, needed string) error {
+	ctx = patient(ctx)
 	return unlocked(func() error {
 		return t.db.changeAccess(ctx, func(tx *sql.Tx) error {
 			if err := t.others(ctx, tx, id, needed); err != nil {

@@ -27,6 +27,7 @@ const tokenAfterlife = 24 * time.Hour
 // small batches, and others write in between. The file of SQLite gets smaller by what is
 // free in it afterwards.
 func (db *DB) Purge(ctx context.Context, l Limits) (int64, error) {
+	ctx = patient(ctx)
 	var total int64
 	var errs []error
 	for _, d := range []struct {
@@ -97,6 +98,7 @@ func paced(ctx context.Context, step func(limit int) (n int64, took time.Duratio
 
 // batches runs change in one transaction after the other, see [paced].
 func (db *DB) batches(ctx context.Context, change func(tx *sql.Tx, limit int) (int64, error)) (int64, error) {
+	ctx = patient(ctx)
 	return paced(ctx, func(limit int) (n int64, took time.Duration, err error) {
 		var began time.Time // not before the transaction has: waiting for it holds up nobody
 		err = db.tx(ctx, func(tx *sql.Tx) (err error) {
@@ -128,6 +130,7 @@ func (db *DB) eachOf(ctx context.Context, find, change string, args ...any) (tot
 		id string
 		at int64
 	}
+	ctx = patient(ctx)
 	last := row{at: math.MinInt64}
 	_, err = paced(ctx, func(limit int) (int64, time.Duration, error) {
 		page, err := all(ctx, db, func(s scanner) (r row, err error) { return r, s.Scan(&r.id, &r.at) }, find,

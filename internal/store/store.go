@@ -25,7 +25,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5/pgconn"
-	_ "github.com/jackc/pgx/v5/stdlib" // the "pgx" driver
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 	"modernc.org/sqlite"
@@ -56,8 +55,8 @@ type Options struct {
 	URL string
 	// Folder is the data folder. It is made if it is missing.
 	Folder string
-	// MaxConns limits the connections to PostgreSQL and the readers of SQLite;
-	// 0 means 10.
+	// MaxConns limits the connections to PostgreSQL, of which two are for what takes long,
+	// and the readers of SQLite; 0 means 12.
 	MaxConns int
 }
 
@@ -85,6 +84,7 @@ type DB struct {
 	Secrets       Secrets
 
 	w, r    *sql.DB // for SQLite w is one connection, for PostgreSQL both are one pool
+	patient *sql.DB // for what takes long; nil for SQLite, see [patient]
 	dialect string
 	path    string // of the SQLite database
 	commits *committer
@@ -102,7 +102,7 @@ type DB struct {
 // committer, which Close stops.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	if o.MaxConns <= 0 {
-		o.MaxConns = 10
+		o.MaxConns = 12
 	}
 	db, err := connect(o)
 	if err != nil {
@@ -147,18 +147,10 @@ func connect(o Options) (*DB, error) {
 	if o.URL == "" {
 		return connectSQLite(o)
 	}
-	if !strings.HasPrefix(o.URL, "postgres://") && !strings.HasPrefix(o.URL, "postgresql://") {
+	if !isURL(o.URL) {
 		return nil, errors.New("the database URL must begin with postgres:// (leave it empty for SQLite in the data folder)")
 	}
-	pool, err := sql.Open("pgx", o.URL)
-	if err != nil {
-		// The driver's error may quote the URL with its password.
-		return nil, errors.New("the database URL cannot be read; it should look like postgres://user:password@host/name")
-	}
-	pool.SetMaxOpenConns(o.MaxConns)
-	pool.SetMaxIdleConns(o.MaxConns)
-	pool.SetConnMaxIdleTime(5 * time.Minute)
-	return &DB{w: pool, r: pool, dialect: "postgres"}, nil
+	return connectPostgres(o)
 }
 
 func connectSQLite(o Options) (*DB, error) {
@@ -172,7 +164,7 @@ func connectSQLite(o Options) (*DB, error) {
 	}
 	open := func(pragmas ...string) (*sql.DB, error) {
 		q := url.Values{"_txlock": {"immediate"}}
-		for _, p := range append(pragmas, "busy_timeout(10000)", "foreign_keys(ON)", "synchronous(FULL)") {
+		for _, p := range append(pragmas, "busy_timeout(5000)", "foreign_keys(ON)", "synchronous(FULL)") {
 			q.Add("_pragma", p)
 		}
 		return sql.Open("sqlite", (&url.URL{Scheme: "file", Opaque: escapePath(path), RawQuery: q.Encode()}).String())
@@ -232,7 +224,7 @@ func (db *DB) migrate(ctx context.Context) error {
 		}
 		opts = append(opts, goose.WithSessionLocker(locker))
 	}
-	p, err := goose.NewProvider(dialect, db.w, files, opts...)
+	p, err := goose.NewProvider(dialect, db.writer(patient(ctx)), files, opts...)
 	if err != nil {
 		return fmt.Errorf("prepare the database: %w", err)
 	}
@@ -250,8 +242,8 @@ func (db *DB) Close() error {
 }
 
 func (db *DB) closePools() error {
-	if db.w == db.r {
-		return db.w.Close()
+	if db.patient != nil {
+		return errors.Join(db.w.Close(), db.patient.Close())
 	}
 	return errors.Join(db.r.Close(), db.w.Close())
 }
@@ -268,7 +260,7 @@ func (db *DB) Ping(ctx context.Context) error {
 // tx runs f in a transaction of its own.
 func (db *DB) tx(ctx context.Context, f func(*sql.Tx) error) (err error) {
 	defer func() { db.noted(err) }()
-	tx, err := db.w.BeginTx(ctx, nil)
+	tx, err := db.writer(ctx).BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -293,6 +285,7 @@ func (db *DB) locking(query, lock string) string {
 // find out about many new rows by itself, but not at once; SQLite goes by what the
 // queries say.
 func (db *DB) lookAgain(ctx context.Context, tables ...string) {
+	ctx = patient(ctx)
 	for _, table := range tables {
 		if db.dialect != "postgres" {
 			return
@@ -306,7 +299,7 @@ func (db *DB) lookAgain(ctx context.Context, tables ...string) {
 // exec runs one statement and returns how many rows it changed.
 func (db *DB) exec(ctx context.Context, query string, args ...any) (int64, error) {
 	db.written.Add(1)
-	res, err := db.w.ExecContext(ctx, query, texts(args)...)
+	res, err := db.writer(ctx).ExecContext(ctx, query, texts(args)...)
 	if err != nil {
 		db.noted(err)
 		return 0, translate(err)

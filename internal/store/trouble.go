@@ -1,7 +1,10 @@
 package store
 
 import (
+	"database/sql/driver"
 	"errors"
+	"io"
+	"net"
 	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -57,4 +60,11 @@ func Trouble(err error) error {
 		return ErrUnreachable
 	}
 	return nil
+}
+
+// isAway reports whether an error says that the database could not be asked, or did not
+// answer: the next statement would find the same.
+func isAway(err error) bool {
+	_, network := errors.AsType[net.Error](err)
+	return network || Trouble(err) != nil || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
