@@ -45,7 +45,7 @@ func newBoardHouse(t *testing.T, env ...string) *boardHouse {
 }
 
 // boardSlack is what boards add to their limits of time: the machine may be busy.
-const boardSlack = time.Second
+const boardSlack = 20 * time.Second
 
 // board makes a simulated board that calls this server home. Nobody approves it.
 func (h *boardHouse) board(o sim.Options) *sim.Board {

@@ -29,7 +29,7 @@ func TestBoards(t *testing.T) {
 		profile := sim.Profiles()[i%len(sim.Profiles())]
 		opt := sim.Options{
 			OTA: r.URL + "/xiaozhi/ota/", MAC: fmt.Sprintf("aa:bb:cc:dd:ee:%02x", i), Name: "bread-compact-wifi", Lang: "en-US",
-			Profile: profile, Scale: 0.02, Slack: 5 * time.Second,
+			Profile: profile, Scale: 0.02, Slack: 20 * time.Second,
 		}
 		if i%3 == 0 {
 			opt.Serial, opt.Key = strings.Repeat("S", 32), []byte("k")

@@ -129,7 +129,7 @@ func (h *house) device(o sim.Options) *sim.Board {
 	o.OTA = h.http.URL + xiaozhi.HomePath
 	o.Scale = 0.01
 	if o.Slack == 0 {
-		o.Slack = 2 * time.Second // the machine may be busy
+		o.Slack = 20 * time.Second // the machine may be busy
 	}
 	meter := sim.NewMeter()
 	h.t.Cleanup(meter.Close)

@@ -230,16 +230,19 @@ func FuzzServer(f *testing.F) {
 		for _, task := range tasks {
 			task(b.ctx)
 		}
-		if out.last == nil {
+		b.mu.Lock() // the loop may send a reply still
+		last := out.last
+		b.mu.Unlock()
+		if last == nil {
 			return
 		}
-		m, err := wire.Parse(out.last)
+		m, err := wire.Parse(last)
 		if err != nil {
-			t.Fatalf("%q: %s", text, out.last)
+			t.Fatalf("%q: %s", text, last)
 		}
 		if m.Payload != nil {
 			if _, err := jsonrpc.Parse(m.Payload); err != nil || !json.Valid(m.Payload) {
-				t.Errorf("%q: %s", text, out.last)
+				t.Errorf("%q: %s", text, last)
 			}
 		}
 	})

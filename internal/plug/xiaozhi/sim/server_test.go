@@ -109,7 +109,7 @@ func (s *server) board(opt Options) *Board {
 	opt.OTA = s.http.URL + "/xiaozhi/ota/"
 	opt.Dial = s.net.dial
 	if s.net == nil {
-		opt.Slack = 2 * time.Second // the machine may be busy
+		opt.Slack = 20 * time.Second // the machine may be busy
 	}
 	opt.Scale = 0.005
 	b := New(opt)

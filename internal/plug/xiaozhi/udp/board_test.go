@@ -159,7 +159,7 @@ func (k *talk) Gone(err error) {
 // another port, talks again, vanishes, and comes back.
 func TestBoard(t *testing.T) {
 	h := newHome(t)
-	b := sim.New(sim.Options{OTA: h.http.URL + "/xiaozhi/ota/", Mode: wire.ModeManual, Scale: 0.005, Slack: 2 * time.Second, KeepAudio: true})
+	b := sim.New(sim.Options{OTA: h.http.URL + "/xiaozhi/ota/", Mode: wire.ModeManual, Scale: 0.005, Slack: 20 * time.Second, KeepAudio: true})
 	defer b.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
