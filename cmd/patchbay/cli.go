@@ -134,6 +134,7 @@ type cli struct {
 		Rotate secretRotateCmd `cmd:"" help:"Give the installation another secret, and seal everything anew."`
 		Forget secretForgetCmd `cmd:"" help:"Drop the secrets from before at once."`
 	} `cmd:"" group:"care" help:"The secret of the installation."`
+	Drain       drainCmd      `cmd:"" group:"care" help:"Send the devices of a server to the other instances, before it is stopped."`
 	Doctor      doctorCmd     `cmd:"" group:"care" help:"Check everything and say what to do."`
 	ShowVersion versionCmd    `cmd:"" name:"version" group:"care" help:"Print the version."`
 	Help        helpCmd       `cmd:"" group:"care" help:"Explain a command."`

@@ -13,6 +13,9 @@ func (s *Server) houseOperations() {
 	operate(s, "GET /api/v1/status", "Tell which version runs, on which database, whether it is ready, and which other instances there are", s.Status)
 	operate(s, "GET /api/v1/settings", "Tell the settings of the instance, without secrets", s.Configured)
 
+	operate(s, "POST /api/v1/drain", "Send the devices of this instance to the others, before it is stopped", s.Drain)
+	operate(s, "DELETE /api/v1/drain", "Take devices again", s.Undrain)
+
 	operate(s, "GET /api/v1/me", "Tell whose key this is", s.Me)
 	operate(s, "PATCH /api/v1/me", "Change your name, language or time zone", s.ChangeMe)
 	operate(s, "POST /api/v1/me/password", "Change your password, and sign out all browsers", s.ChangePassword)

@@ -183,6 +183,8 @@ func TestEveryChangeLeavesARow(t *testing.T) {
 		{"PATCH /api/v1/upstreams/{upstream}", upstream, `{"settings":{}}`},
 		{"POST /api/v1/upstreams/{upstream}/rotate", upstream, ""},
 		{"DELETE /api/v1/upstreams/{upstream}", upstream, ""},
+		{"POST /api/v1/drain", "", ""},
+		{"DELETE /api/v1/drain", "", ""},
 		{"POST /api/v1/keys", "", `{"name":"k","scopes":["mcp"]}`},
 		{"PATCH /api/v1/keys/{key}", key, `{"rules":{"deny":["home_*"]}}`},
 		{"DELETE /api/v1/keys/{key}", key, ""},

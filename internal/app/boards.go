@@ -71,6 +71,7 @@ type surroundings struct {
 	dial      func(context.Context, string, string) (net.Conn, error) // to the outside, guarded
 	web       net.Addr                                                // of the HTTP server
 	demo      bool
+	refuses   func() bool // reports whether devices are to go to another instance
 }
 
 // boardsOn makes it all, and opens its ports.
@@ -105,7 +106,7 @@ func boardsOn(ctx context.Context, at surroundings) (v *voiceBoards, err error) 
 	}
 	if v.plain != nil || v.secure != nil {
 		v.mqtt = mqtt.New(mqtt.Options{
-			Auth: v.boards.AdmitMQTT, Connected: func(conn *mqtt.Conn) mqtt.Session { return v.boards.ConnectedMQTT(conn) },
+			Auth: v.admitMQTT, Connected: func(conn *mqtt.Conn) mqtt.Session { return v.boards.ConnectedMQTT(conn) },
 			MaxConns: c.XiaoZhi.Boards, Spread: mqttSpread, Logger: v.log, Registerer: v.reg,
 		})
 	}
@@ -133,6 +134,14 @@ func (v *voiceBoards) plugIn(c *config.Config) (err error) {
 	}
 	v.boards, err = xiaozhi.NewBoards(o)
 	return err
+}
+
+// admitMQTT says which board it is that connects to our MQTT, unless it is to go elsewhere.
+func (v *voiceBoards) admitMQTT(ctx context.Context, who mqtt.ConnectInfo) (string, error) {
+	if v.refuses() {
+		return "", mqtt.Unavailable
+	}
+	return v.boards.AdmitMQTT(ctx, who)
 }
 
 // atBroker is a board's connection to somebody else's MQTT server.

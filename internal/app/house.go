@@ -7,12 +7,11 @@ import (
 	"time"
 
 	"patchbay/internal/backup"
-	"patchbay/internal/bus"
 	"patchbay/internal/control"
 )
 
 // failing lists what keeps the server from its work.
-func failing(ready *atomic.Bool, b *Base, disk *storage, messages *bus.Bus) func(context.Context) []string {
+func failing(ready *atomic.Bool, b *Base, disk *storage, devices *handover) func(context.Context) []string {
 	return func(ctx context.Context) []string {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
@@ -24,17 +23,14 @@ func failing(ready *atomic.Bool, b *Base, disk *storage, messages *bus.Bus) func
 			out = append(out, "database")
 		}
 		out = append(out, disk.failing()...)
-		if !messages.IsConnected() {
-			out = append(out, "bus")
-		}
-		return out
+		return append(out, devices.failing()...)
 	}
 }
 
 // houseOf is what the installation knows about itself.
-func houseOf(b *Base, failing func(context.Context) []string, disk *storage) control.House {
+func houseOf(b *Base, failing func(context.Context) []string, disk *storage, devices *handover) control.House {
 	return control.House{
-		Failing: failing, Storage: disk.now, Started: time.Now(), Backup: b.BackupSource(),
+		Failing: failing, Storage: disk.now, Drain: devices.Drain, Started: time.Now(), Backup: b.BackupSource(),
 		Settings: func() string {
 			var text strings.Builder
 			b.Config.WriteEffective(&text) //nolint:errcheck // into memory

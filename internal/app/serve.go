@@ -189,6 +189,8 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		hub: hub, base: base, messages: messages, log: log, reg: registry, guard: guard, addresses: addresses,
 		dial: photos.Dial, web: listener.Addr(), demo: o.Demo,
 	}
+	devices := newHandover(messages, base.Store.Leases, log, registry, usualHandover)
+	around.refuses = devices.refuses
 	voices, err := boardsOn(ctx, around)
 	if err != nil {
 		return err
@@ -225,11 +227,12 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 
 	var ready atomic.Bool
 	ready.Store(true)
+	devices.departures = append(devices.departures, cable.Departures, nodes.Departures, voices.boards.Departures, servers.Departures)
 	disk := newStorage(base, hub, log, registry)
-	failing := failing(&ready, base, disk, messages)
+	failing := failing(&ready, base, disk, devices)
 	people := control.New(control.Options{
 		Board: hub, Accounts: base.Accounts, Logger: log, Version: o.Version, PublicURL: c.PublicURL,
-		House:      houseOf(base, failing, disk),
+		House:      houseOf(base, failing, disk, devices),
 		Health:     botHealth(cable, base),
 		Disconnect: hub.Unplug,
 		Upstream:   upstreamHealth(base, hub, servers, clouds, joined),
@@ -262,7 +265,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		metrics:    metricsHandler(c, registry, door, addresses), ready: readiness(failing), pages: pages,
 	})
 	server := &http.Server{
-		Handler:           observe.Requests(log, registry, onlyHTTPS(c, refuseWhileDraining(&ready, orGateway(mux, nodes)))),
+		Handler:           observe.Requests(log, registry, onlyHTTPS(c, refuseWhileDraining(&ready, devices.refuse(orGateway(mux, nodes))))),
 		ReadHeaderTimeout: observe.BodyGrace,
 		ReadTimeout:       observe.BodyGrace, // until the handler has begun, see observe.Requests
 		IdleTimeout:       2 * time.Minute,
@@ -278,7 +281,19 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 		return err
 	}
 
-	running, stop := errgroup.WithContext(ctx)
+	serving, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	running, stop := errgroup.WithContext(serving)
+	var led atomic.Int64 // how long that took which came before the stop
+	running.Go(func() error {
+		defer end()
+		select {
+		case <-ctx.Done():
+			led.Store(int64(devices.Lead(stop)))
+		case <-stop.Done():
+		}
+		return nil
+	})
 	running.Go(func() error { return serveHTTP(server, newCrowd(listener, c.Limits.Connections, proxies, registry), c) })
 	running.Go(func() error {
 		return streams.Run(stop, func(err error) { log.Warn("whether rights have changed could not be found out", "error", err) })
@@ -286,6 +301,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	running.Go(func() error { return serveMetrics(stop, c, registry) })
 	running.Go(func() error { return base.Secrets.Run(stop) })
 	running.Go(func() error { return disk.run(stop) })
+	running.Go(func() error { return devices.Run(stop) })
 	running.Go(func() error { return purge(stop, base, points.EmptyTrash, log) })
 	running.Go(func() error { return remind.Run(stop, remindersOf(base, points, glasses, photos.Dial, log)) })
 	running.Go(func() error { return voices.Run(stop) })
@@ -295,10 +311,11 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	running.Go(func() error {
 		<-stop.Done()
 		ready.Store(false)
-		log.Info("stopping; running turns may end", "limit", drainLimit)
-		limit, cancel := context.WithTimeout(context.Background(), drainLimit)
+		left := drainLimit - time.Duration(led.Load())
+		log.Info("stopping; running turns may end", "limit", left)
+		limit, cancel := context.WithTimeout(context.Background(), left)
 		defer cancel()
-		last, cancel := context.WithTimeout(context.Background(), drainLimit+lastWords)
+		last, cancel := context.WithTimeout(context.Background(), left+lastWords)
 		defer cancel()
 		programs.Drain()
 		pages.Drain()

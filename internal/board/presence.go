@@ -43,6 +43,7 @@ type presence struct {
 type holding struct {
 	seat  *seat
 	epoch int64
+	moved bool               // the bot was told that another instance holds it
 	sub   *nats.Subscription // nil when alone on the bus, or when another instance took over
 }
 
@@ -212,12 +213,17 @@ func (b *Board) Renew(number int64) {
 func (p *presence) settle() {
 	close(p.change)
 	p.change = make(chan struct{})
-	if p.closed || p.board.Bus.Alone() {
+	if p.board.Bus.Alone() {
 		return
 	}
 	for n, h := range p.here {
 		mine := !p.newerElsewhere(n, h.epoch)
+		if m, ok := h.seat.bot.(Movable); ok && !mine && !h.moved {
+			m.Moved(h.epoch)
+		}
+		h.moved = !mine
 		switch {
+		case p.closed:
 		case mine && h.sub == nil:
 			sub, err := p.board.Bus.QueueSubscribe(turnSubject(n), "holder", p.serve)
 			if err != nil {

@@ -33,6 +33,7 @@ type parcel struct {
 	Waited  time.Duration `json:"waited,omitempty"`
 	Failure *talk.Failure `json:"failure,omitempty"`
 	HungUp  bool          `json:"hung_up,omitempty"` // ended because the asker had gone
+	Moved   bool          `json:"moved,omitempty"`   // ended because the bot is somewhere else now
 }
 
 type farewell struct {
@@ -112,6 +113,8 @@ func (t *remote) receive(ctx context.Context, hungUp <-chan struct{}, turn strin
 				holder = p.Holder
 			case p.HungUp:
 				return p.Waited, talk.ErrHungUp
+			case p.Moved:
+				return p.Waited, talk.ErrMoved
 			case p.End && p.Failure != nil:
 				return p.Waited, p.Failure
 			case p.End:
@@ -226,6 +229,9 @@ func (p *presence) deliver(ctx context.Context, seat *seat, s *served, o order, 
 	last := parcel{N: n + 1, End: true, Waited: waited, Failure: talk.AsFailure(err)}
 	if errors.Is(err, talk.ErrHungUp) {
 		last.HungUp, last.Failure = true, nil
+	}
+	if errors.Is(err, talk.ErrMoved) {
+		last.Moved, last.Failure = true, nil
 	}
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, ErrStopping) {
 		last.Failure = talk.Fail(talk.Lost, "", cause)

@@ -114,7 +114,8 @@ func (r *run) ask() error {
 		r.mu.Unlock()
 		return r.causeOf(who.Answer(ctx, r.turn, r.emit))
 	}
-	for until := time.Now().Add(moveWait); ; {
+	began := time.Now()
+	for {
 		t, err := b.target(ctx, r.bot, r.common)
 		if err != nil {
 			return err
@@ -126,8 +127,12 @@ func (r *run) ask() error {
 			}
 		}
 		waited, err := t.answer(ctx, r.hungUp, r.turn, r.emit)
-		if errors.Is(err, errBetween) && time.Now().Before(until) && b.presence.moved(ctx) {
+		between, moved := errors.Is(err, errBetween), errors.Is(err, talk.ErrMoved)
+		if (between && time.Since(began) < moveWait || moved && time.Since(began) < b.Grace) && b.presence.moved(ctx) {
 			continue // nobody has heard of the turn yet
+		}
+		if moved {
+			err = talk.Fail(talk.Offline, "", err)
 		}
 		r.mu.Lock()
 		r.waited = waited

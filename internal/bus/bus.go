@@ -53,6 +53,10 @@ type Bus struct {
 	server *server.Server
 	log    *slog.Logger
 
+	// deaf counts the pulses since this instance has heard one of its own: those come back
+	// to it only by way of the bus, and a connection that is mute is noticed by that.
+	deaf atomic.Int64
+
 	mu    sync.Mutex
 	peers map[string]time.Time
 	lost  []func(instance string)
@@ -199,6 +203,16 @@ func (b *Bus) startInside(opts []nats.Option) error {
 // Alone says that no other instance can be on this bus.
 func (b *Bus) Alone() bool { return b.server != nil }
 
+// Cut is for how long this instance has been cut off from the bus, so that others cannot
+// reach what is connected to it; 0 while it is not. It is counted in pulses, so that a process
+// that stood still does not take that for a cut.
+func (b *Bus) Cut() time.Duration {
+	if d := time.Duration(b.deaf.Load()) * pulse; d > silence {
+		return d
+	}
+	return 0
+}
+
 // OnLost asks to be told when another instance has gone silent or has said
 // farewell. It must be called before the first message comes, and f must not
 // block.
@@ -258,6 +272,7 @@ func (b *Bus) startPulse() error {
 	_, err := b.Subscribe(pulseSubject, func(m *nats.Msg) {
 		name := string(m.Data)
 		if name == b.Instance {
+			b.deaf.Store(0)
 			return
 		}
 		b.mu.Lock()
@@ -294,6 +309,7 @@ func (b *Bus) startPulse() error {
 			}
 			select {
 			case <-tick.C:
+				b.deaf.Add(1)
 				b.bury()
 			case <-b.stop:
 				return

@@ -18,6 +18,9 @@ type House struct {
 	// Storage tells what is wrong with the disk, as Failing does, or disk_low; empty:
 	// nothing. It may be nil.
 	Storage func() string
+	// Drain sends the devices of this instance to the others, or takes them again; nil:
+	// nobody can.
+	Drain func(on bool)
 	// Settings are all settings as a configuration file, without secrets.
 	Settings func() string
 	// Backup is what is backed up, and into which folder it is restored. Without a
@@ -51,8 +54,8 @@ type Status struct {
 	Others    []string `json:"others"` // instances that this one knows of
 	PublicURL string   `json:"public_url,omitempty"`
 	Ready     bool     `json:"ready"`
-	// Failing is what keeps it from its work: stopping, database, storage, disk_full,
-	// disk_errors or bus.
+	// Failing is what keeps it from its work, or why it is to have none: stopping, draining,
+	// database, storage, disk_full, disk_errors or bus.
 	Failing []string  `json:"failing"`
 	Started time.Time `json:"started_at,omitzero"`
 }
@@ -68,6 +71,32 @@ func (s *Service) Status(ctx context.Context, _ Caller, _ None) (Status, error) 
 	}
 	out.Ready = len(out.Failing) == 0
 	return out, nil
+}
+
+// Drain sends the devices of this instance to the others, and says that it is not ready, so
+// that it can be stopped without anybody's noticing. Questions are answered nevertheless.
+func (s *Service) Drain(ctx context.Context, c Caller, _ None) (Status, error) {
+	return s.drain(ctx, c, true)
+}
+
+// Undrain takes devices again.
+func (s *Service) Undrain(ctx context.Context, c Caller, _ None) (Status, error) {
+	return s.drain(ctx, c, false)
+}
+
+func (s *Service) drain(ctx context.Context, c Caller, on bool) (Status, error) {
+	if err := adminWide(c); err != nil {
+		return Status{}, err
+	}
+	if s.House.Drain != nil {
+		s.House.Drain(on)
+	}
+	act := ActUndrained
+	if on {
+		act = ActDrained
+	}
+	s.Note(ctx, c, act, s.Board.Bus.Instance)
+	return s.Status(ctx, c, None{})
 }
 
 // Configured is the settings of this instance.

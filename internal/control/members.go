@@ -23,6 +23,8 @@ const (
 	ActBackupTaken     = "backup.taken"
 	ActBackupStaged    = "backup.staged"
 	ActBackupCancelled = "backup.cancelled"
+	ActDrained         = "instance.drained"
+	ActUndrained       = "instance.undrained"
 	ActKeyMade         = "key.made"
 	ActKeyRules        = "key.rules"
 	ActKeyRevoked      = "key.revoked"

@@ -184,6 +184,17 @@ func (t Leases) Take(ctx context.Context, name, holder string, now, until time.T
 	return n > 0, err
 }
 
+// OthersHold reports whether somebody else than a holder has a lease now whose name begins
+// so, and forgets those that ended long ago.
+func (t Leases) OthersHold(ctx context.Context, prefix, holder string, now time.Time) (bool, error) {
+	if _, err := t.db.exec(ctx, `DELETE FROM leases WHERE name LIKE $1 || '%' AND until_at < $2`, prefix, millis(now.Add(-time.Hour))); err != nil {
+		return false, err
+	}
+	n, err := one(ctx, t.db, func(s scanner) (n int64, err error) { return n, s.Scan(&n) },
+		`SELECT COUNT(*) FROM leases WHERE name LIKE $1 || '%' AND holder <> $2 AND until_at >= $3`, prefix, holder, millis(now))
+	return n > 0, err
+}
+
 // Release gives a lease back, if the holder has it.
 func (t Leases) Release(ctx context.Context, name, holder string) error {
 	_, err := t.db.exec(ctx, `DELETE FROM leases WHERE name = $1 AND holder = $2`, name, holder)

@@ -69,3 +69,7 @@ func AsFailure(err error) *Failure {
 // ErrHungUp is the cause of a bot's ended context when the asker went away and
 // the bot's owner wants answers that nobody waits for to be stopped.
 var ErrHungUp = errors.New("the asker went away")
+
+// ErrMoved is returned by a bot whose far side has connected to another instance before it was
+// asked. It has emitted nothing, and is to be asked there.
+var ErrMoved = errors.New("the bot has connected to another instance")

@@ -151,7 +151,7 @@ func (p pages) installation(v *page.Visit) {
 }
 
 // troubles say what keeps a server from its work.
-var troubles = map[string]talk.Say{"stopping": sayStopping, "database": sayNoDatabase, "storage": sayNoStorage, "disk_full": sayDiskFull, "disk_errors": sayDiskErrors, "bus": sayNoBus}
+var troubles = map[string]talk.Say{"stopping": sayStopping, "draining": sayDraining, "database": sayNoDatabase, "storage": sayNoStorage, "disk_full": sayDiskFull, "disk_errors": sayDiskErrors, "bus": sayNoBus}
 
 // trailShown is how many links of the audit trail the page of the journal checks: some
 // hundredths of a second.
@@ -176,6 +176,7 @@ func (p pages) acts(v *page.Visit) {
 var actWords = map[string]talk.Say{
 	control.ActPersonAdded: sayActAdded, control.ActPersonRole: sayActRole, control.ActPersonPassword: sayActPassword, control.ActPersonRemoved: sayActRemoved,
 	control.ActBackupTaken: sayActBackup, control.ActBackupStaged: sayActStaged, control.ActBackupCancelled: sayActCancelled,
+	control.ActDrained: sayActDrained, control.ActUndrained: sayActUndrained,
 	control.ActSecretRotated: sayActSecret, control.ActSecretForgotten: sayActForgotten, control.ActSecretLost: sayActLost,
 	control.ActKeyMade: sayActKeyMade, control.ActKeyRules: sayActKeyRules, control.ActKeyRevoked: sayActKeyRevoked, control.ActRecordsDeleted: sayActDeleted,
 	control.ActSignedIn: sayActSignedIn, control.ActProfile: sayActProfile, control.ActSignInsEnded: sayActSignedOut,

@@ -109,6 +109,7 @@ var (
 	sayDiskFull   = talk.Say{Zh: "磁盘已满，或几乎没有空间了", En: "the disk is full, or nearly so"}
 	sayDiskErrors = talk.Say{Zh: "磁盘报告错误", En: "the disk reports errors"}
 	sayStopping   = talk.Say{Zh: "正在停止", En: "stopping"}
+	sayDraining   = talk.Say{Zh: "正在排空：设备转到其他实例", En: "draining: its devices go to other instances"}
 	sayNoDatabase = talk.Say{Zh: "数据库没有响应", En: "the database does not answer"}
 	sayNoBus      = talk.Say{Zh: "与其他实例的连接（NATS）断了", En: "the connection to other instances (NATS) is lost"}
 	sayVersion    = talk.Say{Zh: "版本", En: "Version"}
@@ -137,6 +138,8 @@ var (
 	sayActRemoved    = talk.Say{Zh: "移除成员", En: "removed a person"}
 	sayActBackup     = talk.Say{Zh: "做了备份", En: "made a backup"}
 	sayActStaged     = talk.Say{Zh: "准备恢复备份", En: "had a backup ready to be restored"}
+	sayActDrained    = talk.Say{Zh: "开始排空实例", En: "drained an instance"}
+	sayActUndrained  = talk.Say{Zh: "停止排空实例", En: "took a drained instance back"}
 	sayActCancelled  = talk.Say{Zh: "取消恢复", En: "called a restore off"}
 	sayActSecret     = talk.Say{Zh: "更换了密钥", En: "changed the secret"}
 	sayActForgotten  = talk.Say{Zh: "撤掉了旧密钥", En: "dropped the old secret"}

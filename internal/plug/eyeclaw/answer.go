@@ -162,7 +162,7 @@ func (h *hub) next(t *turn) step {
 			return step{again: true}
 		}
 		back := t.lostAt.Add(h.s.opt.Grace)
-		if !now.Before(back) {
+		if !now.Before(back) || h.moved {
 			t.fail(t.breakOff("the plugin's connection was lost and it did not come back in time"))
 			return step{done: true, err: t.err}
 		}
@@ -241,6 +241,10 @@ func (h *hub) dispatch(ctx context.Context, t *turn) (c *conn, ident rawJSON, er
 			ident = c.ident
 			h.mu.Unlock()
 			return c, ident, nil
+		}
+		if h.moved {
+			h.mu.Unlock()
+			return nil, nil, talk.ErrMoved
 		}
 		changed := h.changed
 		var left time.Duration

@@ -41,6 +41,7 @@ var (
 // conn is one socket of a bot.
 type conn struct {
 	s       *Server
+	going   bool // it is about to be closed, and nobody is asked by it. With hub.mu held
 	hub     *hub
 	ws      socket
 	log     *slog.Logger

@@ -26,6 +26,7 @@ type hub struct {
 
 	retired bool
 	plugged bool
+	moved   bool          // the plugin has connected to another instance, and not here again
 	kept    chan struct{} // closed when the bot is detached for good
 
 	totals  Totals
@@ -139,10 +140,22 @@ func (h *hub) join(c *conn) bool {
 func (h *hub) ready(c *conn, ident rawJSON) {
 	h.mu.Lock()
 	c.ident = ident
-	h.gone = time.Time{}
+	h.gone, h.moved = time.Time{}, false
 	h.change()
 	h.mu.Unlock()
 	h.s.opt.Plug.Renew(h.bot.Number)
+}
+
+// Moved says that the plugin has connected to another instance. Turns for which there is no
+// socket here are asked there.
+func (h *hub) Moved(int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.moved = true
+	h.change()
+	for _, t := range h.turns {
+		t.poke()
+	}
 }
 
 // unready takes that back: the client unsubscribed.
@@ -213,12 +226,12 @@ func (h *hub) lines() []*conn {
 func (h *hub) line() *conn {
 	list := h.lines()
 	for i := len(list) - 1; i >= 0; i-- {
-		if list[i].healthy() {
+		if list[i].healthy() && !list[i].going {
 			return list[i]
 		}
 	}
 	for i := len(list) - 1; i >= 0; i-- {
-		if !list[i].ended() {
+		if !list[i].ended() && !list[i].going {
 			return list[i]
 		}
 	}

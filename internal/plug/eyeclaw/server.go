@@ -271,6 +271,38 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// Departures has a function for each plugin that is connected, which tells it to connect
+// again, to whichever instance it finds then. While it answers it is left alone, unless at
+// once is true; the function is false then.
+func (s *Server) Departures() []func(atOnce bool) bool {
+	var out []func(bool) bool
+	for _, c := range s.open() {
+		out = append(out, func(atOnce bool) bool {
+			if !c.mayGo(atOnce) {
+				return false
+			}
+			c.leave(byeRestart)
+			return true
+		})
+	}
+	return out
+}
+
+// mayGo reports whether nobody waits for an answer by this connection, or that does not
+// matter, and has nobody ask by it any more.
+func (c *conn) mayGo(atOnce bool) bool {
+	h := c.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, t := range h.turns {
+		if t.conn == c && !atOnce {
+			return false
+		}
+	}
+	c.going = true
+	return true
+}
+
 // Unplug disconnects a bot's plugins for good: the bot was removed, or its token
 // was replaced. Running answers break off.
 func (s *Server) Unplug(bot int64) {

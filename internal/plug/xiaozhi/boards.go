@@ -357,6 +357,31 @@ func (h *Boards) Drain(ctx context.Context) {
 	}
 }
 
+// Departures has a function for each board that is connected, which ends its connection, so
+// that it makes another one, to whichever instance it finds then. While it is spoken to it
+// is left alone, unless at once is true; the function is false then.
+func (h *Boards) Departures() []func(atOnce bool) bool {
+	var out []func(bool) bool
+	for _, b := range h.all() {
+		if b.connection() == nil {
+			continue
+		}
+		out = append(out, func(atOnce bool) bool {
+			if c := b.conversation(); c != nil && !atOnce {
+				c.mu.Lock()
+				busy := c.speaking || c.listening
+				c.mu.Unlock()
+				if busy {
+					return false
+				}
+			}
+			b.cut(errDrained, true)
+			return true
+		})
+	}
+	return out
+}
+
 // Close cuts all connections and waits until nothing runs any more.
 func (h *Boards) Close() {
 	all := h.refuse()

@@ -128,6 +128,31 @@ func (m *Manager) Accept(w http.ResponseWriter, r *http.Request, id string, vers
 	return nil
 }
 
+// Departures has a function for each server that has connected to us, which tells it to
+// connect again, to whichever instance it finds then. While it carries out a call it is left
+// alone, unless at once is true; the function is false then.
+func (m *Manager) Departures() []func(atOnce bool) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []func(bool) bool
+	for _, u := range m.ups {
+		u.mu.Lock()
+		a := u.door.now
+		u.mu.Unlock()
+		if a == nil {
+			continue
+		}
+		out = append(out, func(atOnce bool) bool {
+			if !atOnce && len(u.turns) > 0 {
+				return false
+			}
+			a.end(errStopping)
+			return true
+		})
+	}
+	return out
+}
+
 // Moved says that a server which connects to us has connected to another instance: what
 // is left here of connections with numbers up to the given one is taken back at once.
 func (u *upstream) Moved(upTo int64) {

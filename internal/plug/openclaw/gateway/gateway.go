@@ -262,6 +262,26 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// Departures has a function for each node that is connected, which tells it to connect
+// again, to whichever instance it finds then. While it carries something out it is left
+// alone, unless at once is true; the function is false then.
+func (g *Gateway) Departures() []func(atOnce bool) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var out []func(bool) bool
+	for _, n := range g.nodes {
+		out = append(out, func(atOnce bool) bool {
+			if !atOnce && n.calls.any() {
+				return false
+			}
+			n.c.event(wire.EventShutdown, []byte(`{"reason":"gateway restarting"}`), true)
+			n.c.bye(wire.Restarting)
+			return true
+		})
+	}
+	return out
+}
+
 // everybody lists the connections of the moment.
 func (g *Gateway) everybody() []*conn {
 	g.mu.Lock()

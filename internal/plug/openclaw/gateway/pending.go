@@ -66,6 +66,13 @@ func (p *pending) result(r wire.InvokeResult) bool {
 	return ok
 }
 
+// any reports whether somebody waits for the node.
+func (p *pending) any() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.calls) > 0
+}
+
 // end tells everybody who waits that the node has gone.
 func (p *pending) end() {
 	p.mu.Lock()
