@@ -8,6 +8,7 @@ import (
 
 	"patchbay/internal/app"
 	"patchbay/internal/config"
+	"patchbay/internal/store"
 	"patchbay/internal/talk"
 )
 
@@ -81,13 +82,24 @@ func (d *doctor) examine(ctx context.Context, flags dataFlags) {
 	d.certificate(time.Now())
 	d.server(ctx)
 	d.publicURL(ctx)
-	if !hasData(d.settings) {
+	if !hasData(d.settings) && !app.FolderUsed(d.settings.Data) {
 		d.warn(sayCheckDatabase, sayNothingYet.In(d.sh.lang), sayBegin, d.again)
 		return
 	}
 	b, err := app.OpenBase(ctx, d.settings, thisBuild().Version, d.sh.logger())
 	if app.IsSecretWrong(err) {
 		d.fail(sayCheckKey, d.why(err), adviceKey)
+		return
+	}
+	switch _, gone := errors.AsType[app.DataGoneError](err); {
+	case gone:
+		d.fail(sayCheckDatabase, d.why(err), talk.Say{Zh: "改正地址，或恢复备份。", En: "Correct the address, or restore a backup."})
+		return
+	case errors.Is(err, store.ErrNewer):
+		d.fail(sayCheckDatabase, d.why(err), talk.Say{Zh: "升级这个程序。", En: "Upgrade this program."})
+		return
+	case store.Trouble(err) == store.ErrDamaged:
+		d.damaged(err)
 		return
 	}
 	if err != nil {

@@ -171,6 +171,36 @@ func (d *doctor) certificate(now time.Time) {
 
 var sayDatabaseGood = talk.Say{Zh: "%s 可用，表结构是最新的（%s）", En: "%s answers and is up to date (%s)"}
 
+// wholeLimit bounds the time for looking through the file of the database: some GB.
+const wholeLimit = 30 * time.Second
+
+var (
+	sayFileDamaged = talk.Say{Zh: "数据库已损坏：%s（%v）", En: "the database is damaged: %s (%v)"}
+	adviceDamaged  = talk.Say{
+		Zh: "停掉服务，把这个文件另存一份，再恢复备份：patchbay backup restore 文件%s。没有备份时，sqlite3 的 .recover 也许能救回一部分。",
+		En: "Stop the server, keep a copy of the file, and restore a backup: patchbay backup restore FILE%s. Without one, .recover of sqlite3 may save a part.",
+	}
+	sayFileLong = talk.Say{Zh: "可用；文件太大，%v 内没有查完是否完整", En: "answers; its file is so large that %v were not enough to see whether it is whole"}
+	adviceLong  = talk.Say{Zh: "停掉服务后运行：sqlite3 %s \"PRAGMA integrity_check\"", En: "Stop the server, and run: sqlite3 %s \"PRAGMA integrity_check\""}
+)
+
+// damaged tells that the file of the database, or PostgreSQL's, is damaged.
+func (d *doctor) damaged(err error) {
+	cause := err
+	for e := errors.Unwrap(cause); e != nil; e = errors.Unwrap(e) { // the advice is below
+		cause = e
+	}
+	d.fail(sayCheckDatabase, sayFileDamaged.In(d.sh.lang, d.file(), oneLine(cause.Error())), adviceDamaged, d.again)
+}
+
+// file is where the database is.
+func (d *doctor) file() string {
+	if d.settings.Database.URL != "" {
+		return "PostgreSQL"
+	}
+	return filepath.Join(d.settings.Data, store.FileName)
+}
+
 // database checks that the database answers. Opening has brought it up to date.
 func (d *doctor) database(ctx context.Context, b *app.Base) {
 	begin := time.Now()
@@ -182,7 +212,21 @@ func (d *doctor) database(ctx context.Context, b *app.Base) {
 		d.fail(sayCheckDatabase, d.why(err), adviceSpace)
 		return
 	}
-	d.ok(sayCheckDatabase, sayDatabaseGood, b.Store.Dialect(), took(time.Since(begin)))
+	answered := took(time.Since(begin))
+	limited, cancel := context.WithTimeout(ctx, wholeLimit)
+	defer cancel()
+	switch err := b.Store.Check(limited); {
+	case errors.Is(err, store.ErrDamaged):
+		d.damaged(err)
+		return
+	case limited.Err() != nil:
+		d.warn(sayCheckDatabase, sayFileLong.In(d.sh.lang, wholeLimit), adviceLong, quoteWord(d.file()))
+		return
+	case err != nil:
+		d.fail(sayCheckDatabase, d.why(err), adviceLook)
+		return
+	}
+	d.ok(sayCheckDatabase, sayDatabaseGood, b.Store.Dialect(), answered)
 }
 
 var (

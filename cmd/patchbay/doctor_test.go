@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"net"
 	"os"
@@ -213,4 +214,33 @@ func TestDoctorOnUpstreamsWithoutAServer(t *testing.T) {
 	d.env = append(d.env, "PATCHBAY_LISTEN="+free(t))
 	d.ok("upstream", "add", "lamp", "--url", "http://127.0.0.1:1/mcp", "--no-check")
 	want(t, d.examine(exitOK), "upstream lamp", warn, "only while the server runs")
+}
+
+// What doctor advises about a damaged file, or one that is gone, is about the file.
+func TestDoctorDamaged(t *testing.T) {
+	d := newDesk(t)
+	d.do("", "user", "add", "ada")
+	path := filepath.Join(d.data, store.FileName)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := bytes.Clone(data)
+	for i, at := 0, len(data)/2&^4095; i < 200; i++ {
+		flipped[at+i] ^= 0xff
+	}
+	for what, text := range map[string][]byte{"flipped": flipped, "cut": data[:len(data)/2]} {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if o := d.do("", "doctor"); !strings.Contains(o.stdout, "the database is damaged") || !strings.Contains(o.stdout, "patchbay backup restore FILE") || strings.Contains(o.stdout, "its rights") {
+			t.Errorf("%s: doctor says\n%s", what, o.stdout)
+		}
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if o := d.do("", "doctor"); !strings.Contains(o.stdout, "serve --new") {
+		t.Errorf("doctor says\n%s", o.stdout)
+	}
 }

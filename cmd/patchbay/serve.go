@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -17,6 +18,7 @@ import (
 
 type serveCmd struct {
 	Demo     bool         `help:"Plug in an echo bot and a key that everybody knows, in a data folder of its own, on this machine only."`
+	New      bool         `help:"Begin a new installation although the data folder belongs to one whose database is empty or gone."`
 	Config   string       `help:"Configuration file; without it, $$PATCHBAY_CONFIG or patchbay.yaml in the data folder." placeholder:"FILE"`
 	Settings kong.Plugins `embed:""`
 }
@@ -44,8 +46,8 @@ func (c *serveCmd) Run(ctx context.Context, sh *shell) error {
 	var demo demoBoard
 	defer demo.close()
 	_, watched := terminal(sh.stderr)
-	return app.Serve(ctx, settings, app.Options{
-		Version: thisBuild().Version, Demo: c.Demo, Lang: sh.lang, Logs: sh.stderr, Terminal: watched,
+	options := app.Options{
+		Version: thisBuild().Version, Demo: c.Demo, New: c.New, Lang: sh.lang, Logs: sh.stderr, Terminal: watched,
 		Ready: func(url string, b *app.Base) {
 			if watched && !c.Demo {
 				fmt.Fprintln(sh.stderr, sayServes.In(sh.lang, url, b.Config.Data))
@@ -55,8 +57,21 @@ func (c *serveCmd) Run(ctx context.Context, sh *shell) error {
 				demo.start(ctx, url)
 			}
 		},
-	})
+	}
+	err = app.Serve(ctx, settings, options)
+	_, typed := terminal(sh.stdin)
+	if _, gone := errors.AsType[app.DataGoneError](err); gone && typed && watched {
+		fmt.Fprintln(sh.stderr, talk.Told(err, sh.lang))
+		if !sh.confirm(ctx, sayBeginAnew) {
+			return errTold
+		}
+		options.New = true
+		err = app.Serve(ctx, settings, options)
+	}
+	return err
 }
+
+var sayBeginAnew = talk.Say{Zh: "重新开始，用一个空的数据库？", En: "Begin anew, with an empty database?"}
 
 // greet tells that the server answers, and what can be done with it.
 func (c *serveCmd) greet(ctx context.Context, sh *shell, url string, b *app.Base) {

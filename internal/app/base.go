@@ -47,14 +47,26 @@ type Base struct {
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// OpenBase opens the data folder or the database that is configured.
+// OpenBase opens the data folder or the database that is configured. The error is a
+// [DataGoneError] if it was used and is empty.
 func OpenBase(ctx context.Context, c *config.Config, version string, log *slog.Logger) (*Base, error) {
+	if err := refuseLoss(ctx, c, storeOptions(c, version)); err != nil {
+		return nil, err
+	}
+	return openBase(ctx, c, version, log)
+}
+
+func storeOptions(c *config.Config, version string) store.Options {
+	return store.Options{URL: c.Database.URL, Folder: c.Data, MaxConns: c.Database.MaxConns, Version: version}
+}
+
+func openBase(ctx context.Context, c *config.Config, version string, log *slog.Logger) (*Base, error) {
 	closeFolder(c.Data, log)
 	own, err := ownSecret(c)
 	if err != nil {
 		return nil, err
 	}
-	db, err := store.Open(ctx, store.Options{URL: c.Database.URL, Folder: c.Data, MaxConns: c.Database.MaxConns})
+	db, err := store.Open(ctx, storeOptions(c, version))
 	if err != nil {
 		return nil, Explain(err)
 	}
@@ -67,6 +79,7 @@ func OpenBase(ctx context.Context, c *config.Config, version string, log *slog.L
 	if b.Installation, err = db.Secrets.Installation(ctx); err != nil {
 		return nil, errors.Join(Explain(err), db.Close())
 	}
+	nameFolder(c.Data, b.Installation, log)
 	b.models = newModels(b, log)
 	b.Agents = agents.New(b.agentOptions(log))
 	b.Registry = board.NewRegistry(db, box, kinds(log, b), func() any { return new(rokid.Settings) }, func() any { return new(bots.Settings) }, func() any { return new(quiz.Settings) })

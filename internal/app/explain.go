@@ -57,7 +57,12 @@ var (
 		Zh: "数据来自更新版本的 Patchbay；请使用那个版本或更新的版本，或恢复之前的备份",
 		En: "the data is of a newer version of Patchbay; use that one or a newer one, or restore a backup from before",
 	}
-	sayNoBus = talk.Say{
+	sayNewerTables = talk.Say{
+		Zh: "数据库来自更新版本的 Patchbay（表结构 %d，由版本 %v 写成），而这个程序只认识到 %d。请使用那个版本或更新的版本；要回到旧版本，请恢复升级之前的备份",
+		En: "the database is of a newer version of Patchbay (state %d of its tables, written by version %v), and this program knows them up to %d. Use that version or a newer one; to go back, restore a backup from before the upgrade",
+	}
+	sayUnknownVersion = talk.Say{Zh: "（未知）", En: "(unknown)"}
+	sayNoBus          = talk.Say{
 		Zh: "无法连接总线（NATS）；请检查它是否在运行，以及 bus.url 里的主机和端口",
 		En: "the bus (NATS) cannot be reached; see whether it runs, and whether host and port in bus.url are right",
 	}
@@ -118,6 +123,13 @@ func Explain(err error) error {
 	case errors.Is(err, seal.ErrShort):
 		return say(sayShortKey)
 	case errors.Is(err, store.ErrNewer):
+		if e, ok := errors.AsType[*store.NewerError](err); ok {
+			by := any(e.Version)
+			if e.Version == "" {
+				by = sayUnknownVersion
+			}
+			return say(sayNewerTables, e.State, by, e.Known)
+		}
 		return say(sayNewerData)
 	case errors.Is(err, bus.ErrUnreachable):
 		return say(sayNoBus)

@@ -45,6 +45,8 @@ type Options struct {
 	// Demo plugs in an echo bot and a key that everybody knows. The server must
 	// listen on loopback then, and keeps its data apart.
 	Demo bool
+	// New begins a new installation also where the data of one is gone.
+	New bool
 	// Lang is the language of who starts the server, in which the demo's bot has its name;
 	// empty: English.
 	Lang talk.Lang
@@ -97,7 +99,11 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 			log.Warn("a backup was restored", "before", filepath.Join(c.Data, kept))
 		}
 	}
-	base, err := OpenBase(ctx, c, o.Version, log)
+	open := OpenBase
+	if o.New || o.Demo { // what a demo keeps can go
+		open = openBase
+	}
+	base, err := open(ctx, c, o.Version, log)
 	if err != nil {
 		return err
 	}

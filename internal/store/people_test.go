@@ -63,7 +63,7 @@ func everything(t *testing.T, db *store.DB, person, name string) {
 
 // nobodys are the tables in which people have nothing that is theirs. A link of the audit
 // trail has of a call its number, its time, and digests.
-var nobodys = []string{"counters", "leases", "media", "acts", "sign_in_tries", "audit_chains", "audit_links", "secrets", "installation"}
+var nobodys = []string{"counters", "leases", "media", "acts", "sign_in_tries", "audit_chains", "audit_links", "secrets", "installation", "written_by"}
 
 // Who is removed goes with everything that is theirs, and nothing of anybody else's.
 func TestRemovePerson(t *testing.T) {

@@ -55,6 +55,8 @@ type Options struct {
 	URL string
 	// Folder is the data folder. It is made if it is missing.
 	Folder string
+	// Version is that of the program, which is told to older ones.
+	Version string
 	// MaxConns limits the connections to PostgreSQL, of which two are for what takes long,
 	// and the readers of SQLite; 0 means 12.
 	MaxConns int
@@ -108,7 +110,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := db.migrate(ctx); err != nil {
+	if err := db.migrate(ctx, o.Version); err != nil {
 		db.closePools()
 		return nil, err
 	}
@@ -208,7 +210,7 @@ func escapePath(p string) string {
 	return (&url.URL{Path: filepath.ToSlash(p)}).EscapedPath()
 }
 
-func (db *DB) migrate(ctx context.Context) error {
+func (db *DB) migrate(ctx context.Context, version string) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return err
@@ -228,10 +230,17 @@ func (db *DB) migrate(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("prepare the database: %w", err)
 	}
-	if _, err := p.Up(ctx); err != nil {
+	if err := db.refuseNewer(ctx); err != nil {
+		return err
+	}
+	done, err := p.Up(ctx)
+	if err != nil {
 		return fmt.Errorf("bring the database up to date: %w", err)
 	}
-	return nil
+	if len(done) == 0 {
+		return nil
+	}
+	return db.signState(ctx, version)
 }
 
 // Close commits what waits and closes the database. Closing again does nothing.

@@ -30,7 +30,13 @@ func Trouble(err error) error {
 	if errors.Is(err, syscall.EIO) {
 		return ErrDisk
 	}
+	if errors.Is(err, ErrDamaged) {
+		return ErrDamaged
+	}
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		if e.Code() == sqlite3.SQLITE_IOERR_SHORT_READ { // the file has an end where it should go on
+			return ErrDamaged
+		}
 		switch e.Code() & 0xff { // what is above tells details
 		case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 			return ErrDamaged

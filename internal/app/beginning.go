@@ -1,0 +1,77 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"patchbay/internal/config"
+	"patchbay/internal/seal"
+	"patchbay/internal/store"
+	"patchbay/internal/talk"
+)
+
+// installationFile is the file in the data folder that names the installation whose folder
+// it is.
+const installationFile = "installation"
+
+var (
+	sayDataGone = talk.Say{
+		Zh: "%[1]s 曾属于一个已有的服务，而 %[2]s 是空的。如果弄错了地址或文件夹，请改正；如果数据丢了，请先用 patchbay backup restore 文件 恢复备份。确实要重新开始：patchbay serve --new",
+		En: "%[1]s belongs to an installation, but %[2]s is empty. If the address or the folder is wrong, correct it; if the data is lost, restore a backup first with patchbay backup restore FILE. To begin anew all the same: patchbay serve --new",
+	}
+	sayInFolder = talk.Say{Zh: "数据库 %s", En: "the database %s"}
+	sayInURL    = talk.Say{Zh: "database.url 的数据库", En: "the database of database.url"}
+)
+
+// DataGoneError says that the database is empty although the data folder has been used.
+type DataGoneError struct{ error }
+
+// In is the error in a language.
+func (e DataGoneError) In(l talk.Lang) string { return talk.Told(e.error, l) }
+
+// Unwrap gives the words.
+func (e DataGoneError) Unwrap() error { return e.error }
+
+// refuseLoss is a [DataGoneError] if the data folder has been used and the database is empty:
+// whoever has mistyped an address or lost a file does not want a new installation.
+func refuseLoss(ctx context.Context, c *config.Config, o store.Options) error {
+	if !FolderUsed(c.Data) {
+		return nil
+	}
+	empty, err := store.Empty(ctx, o)
+	if err != nil || !empty {
+		return nil //nolint:nilerr // opening it tells what is wrong
+	}
+	if c.Database.URL != "" {
+		return DataGoneError{sayDataGone.Wrong(c.Data, sayInURL)}
+	}
+	return DataGoneError{sayDataGone.Wrong(c.Data, filepath.Join(c.Data, store.FileName))}
+}
+
+// FolderUsed reports whether a data folder has been used by an installation.
+func FolderUsed(folder string) bool {
+	return exists(folder, installationFile) || exists(folder, seal.FileName)
+}
+
+func exists(folder, name string) bool {
+	_, err := os.Stat(filepath.Join(folder, name))
+	return err == nil
+}
+
+// nameFolder keeps in the data folder whose it is.
+func nameFolder(folder, installation string, log *slog.Logger) {
+	if _, err := os.Stat(folder); err != nil {
+		return // with PostgreSQL there need not be one
+	}
+	path := filepath.Join(folder, installationFile)
+	if text, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(text)) == installation {
+		return
+	}
+	if err := store.WriteDurably(path, []byte(installation+"\n")); err != nil && !errors.Is(err, os.ErrPermission) {
+		log.Warn("the data folder could not be marked as that of this installation", "folder", folder, "error", err)
+	}
+}

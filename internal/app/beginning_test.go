@@ -1,0 +1,162 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"patchbay/internal/config"
+	"patchbay/internal/store"
+	"patchbay/internal/store/storetest"
+	"patchbay/internal/talk"
+)
+
+func openAt(t *testing.T, o store.Options) (*Base, error) {
+	t.Helper()
+	c, _, err := config.Load(config.Sources{Flags: map[string]string{"data": o.Folder, "database.url": o.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return OpenBase(t.Context(), c, "1.2.3", slog.New(slog.DiscardHandler))
+}
+
+// Who has lost the database, or mistyped its address, does not get a new installation without
+// being asked. A fresh folder, a restored one, and another instance's, are no reason to ask.
+func TestDataGone(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		open := func(o store.Options) {
+			t.Helper()
+			b, err := openAt(t, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Close() //nolint:errcheck // nothing was written
+		}
+		open(o) // a fresh folder
+		open(o)
+		if o.URL != "" {
+			second := o
+			second.Folder = t.TempDir() // of another instance, with its secret
+			text, err := os.ReadFile(filepath.Join(o.Folder, "secret.key"))
+			if err = errors.Join(err, os.WriteFile(filepath.Join(second.Folder, "secret.key"), text, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			open(second)
+			o.URL = storetest.Postgres(t).URL // another one
+		} else if err := os.Remove(filepath.Join(o.Folder, store.FileName)); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // asking does not make it
+			_, err := openAt(t, o)
+			if _, gone := errors.AsType[DataGoneError](err); !gone || !strings.Contains(err.Error(), "serve --new") || !strings.Contains(talk.Told(err, talk.Chinese), "serve --new") {
+				t.Fatalf("it says %v", err)
+			}
+		}
+		// The secret is configured, or lost too: the folder says still whose it is.
+		if err := os.Remove(filepath.Join(o.Folder, "secret.key")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := openAt(t, o); err == nil {
+			t.Error("without the secret it begins anew")
+		}
+		c, _, err := config.Load(config.Sources{Flags: map[string]string{"data": o.Folder, "database.url": o.URL, "listen": "127.0.0.1:0"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		if err := Serve(ctx, c, Options{Logs: io.Discard}); err == nil {
+			t.Error("serve begins anew")
+		}
+		ready := false
+		if err := Serve(ctx, c, Options{Logs: io.Discard, New: true, Ready: func(string, *Base) { ready = true; stop() }}); err != nil || !ready {
+			t.Errorf("serve --new: %v", err)
+		}
+		open(o)
+	})
+}
+
+// An older program says which version has written what it does not know.
+func TestNewerTables(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		b, err := openAt(t, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Close() //nolint:errcheck // nothing was written
+		driver, name := "pgx", o.URL
+		if name == "" {
+			driver, name = "sqlite", filepath.Join(o.Folder, store.FileName)
+		}
+		db, err := sql.Open(driver, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		var wrote string
+		if err := db.QueryRow(`SELECT version FROM written_by`).Scan(&wrote); err != nil || wrote != "1.2.3" {
+			t.Errorf("%q has written it, %v", wrote, err)
+		}
+		if _, err := db.Exec(`INSERT INTO goose_db_version (version_id, is_applied) VALUES (90001, TRUE); INSERT INTO written_by (state, version, at) VALUES (90001, '7.8.9', 0)`); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			_, err = openAt(t, o)
+			if !errors.Is(err, store.ErrNewer) || !strings.Contains(err.Error(), "7.8.9") || !strings.Contains(err.Error(), "90001") {
+				t.Errorf("it says %v", err)
+			}
+		}
+		if _, err := db.Exec(`DROP TABLE written_by`); err != nil {
+			t.Fatal(err)
+		}
+		if _, err = openAt(t, o); !errors.Is(err, store.ErrNewer) || !strings.Contains(talk.Told(err, talk.English), "newer version of Patchbay") {
+			t.Errorf("it says %v", err)
+		}
+	})
+}
+
+// Some flipped bytes, and a file that was cut, are found out.
+func TestDamagedFile(t *testing.T) {
+	for what, spoil := range map[string]func([]byte) []byte{
+		"flipped bytes": func(b []byte) []byte {
+			at := len(b) / 2 &^ 4095 // a page begins there
+			for i := range 200 {
+				b[at+i] ^= 0xff
+			}
+			return b
+		},
+		"a cut file":  func(b []byte) []byte { return b[:len(b)/2] },
+		"no database": func(b []byte) []byte { return bytes.Repeat([]byte("x"), len(b)) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			o := store.Options{Folder: t.TempDir()}
+			b, err := openAt(t, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Store.Check(t.Context()); err != nil {
+				t.Errorf("a whole file: %v", err)
+			}
+			b.Close() //nolint:errcheck // nothing was written
+			path := filepath.Join(o.Folder, store.FileName)
+			data, err := os.ReadFile(path)
+			if err = errors.Join(err, os.WriteFile(path, spoil(data), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			if b, err = openAt(t, o); err == nil {
+				defer b.Close()
+				err = b.Store.Check(t.Context())
+			}
+			if store.Trouble(err) != store.ErrDamaged {
+				t.Errorf("it says %v", err)
+			}
+		})
+	}
+}

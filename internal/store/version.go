@@ -1,0 +1,110 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// NewerError says that the tables are of a newer version of the program; it is an
+// [ErrNewer].
+type NewerError struct {
+	State, Known int64  // the numbers of the newest migration there, and of the newest here
+	Version      string // of the program that brought the tables there; empty: it is not known
+}
+
+// Error implements error.
+func (e *NewerError) Error() string {
+	return fmt.Sprintf("%v: its state is %d, by version %q, and this one knows %d", ErrNewer, e.State, e.Version, e.Known)
+}
+
+// Is reports that it is an [ErrNewer].
+func (e *NewerError) Is(err error) bool { return err == ErrNewer }
+
+// refuseNewer is a [*NewerError] if the tables have changes that this program does not know.
+func (db *DB) refuseNewer(ctx context.Context) error {
+	known, err := latestMigration()
+	if err != nil {
+		return err
+	}
+	if there, err := db.hasTable(ctx, "goose_db_version"); err != nil || !there {
+		return err
+	}
+	e := &NewerError{Known: known}
+	if err := db.w.QueryRowContext(ctx, `SELECT COALESCE(MAX(version_id), 0) FROM goose_db_version WHERE is_applied`).Scan(&e.State); err != nil || e.State <= known {
+		return err
+	}
+	if there, err := db.hasTable(ctx, "written_by"); err == nil && there {
+		// Who cannot say who it was says the rest.
+		db.w.QueryRowContext(ctx, `SELECT version FROM written_by ORDER BY state DESC LIMIT 1`).Scan(&e.Version) //nolint:errcheck // see above
+	}
+	return e
+}
+
+// signState keeps which version of the program has brought the tables where they are.
+func (db *DB) signState(ctx context.Context, version string) error {
+	state, err := latestMigration()
+	if err != nil {
+		return err
+	}
+	_, err = db.exec(ctx, `INSERT INTO written_by (state, version, at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, state, version, millis(time.Now()))
+	return err
+}
+
+func (db *DB) hasTable(ctx context.Context, name string) (there bool, err error) {
+	query := `SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = $1)`
+	if db.path == "" {
+		query = `SELECT to_regclass($1) IS NOT NULL`
+	}
+	return there, db.w.QueryRowContext(ctx, query, name).Scan(&there)
+}
+
+// Empty reports whether a database has nothing of ours, or is not there. It makes and
+// changes nothing.
+func Empty(ctx context.Context, o Options) (bool, error) {
+	if o.URL == "" {
+		info, err := os.Stat(filepath.Join(o.Folder, FileName))
+		if errors.Is(err, os.ErrNotExist) {
+			return true, nil
+		}
+		return err == nil && info.Size() == 0, err
+	}
+	o.MaxConns = 1
+	db, err := connect(o)
+	if err != nil {
+		return false, err
+	}
+	defer db.closePools() //nolint:errcheck // nothing was written
+	there, err := db.hasTable(ctx, "goose_db_version")
+	return !there, err
+}
+
+// Check looks whether the database is whole: SQLite's file, page by page, and its
+// references. An error about that is or wraps [ErrDamaged]; one of the context says that
+// the time was not enough. PostgreSQL has its own means.
+func (db *DB) Check(ctx context.Context) error {
+	if db.path == "" {
+		return nil
+	}
+	found, err := all(ctx, db, func(s scanner) (text string, err error) { return text, s.Scan(&text) }, `PRAGMA integrity_check(3)`)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return errors.Join(ErrDamaged, err)
+	case len(found) != 1 || found[0] != "ok":
+		return fmt.Errorf("%w: %q", ErrDamaged, found)
+	}
+	rows, err := db.r.QueryContext(ctx, `PRAGMA foreign_key_check`)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	if rows.Next() {
+		return fmt.Errorf("%w: a row belongs to another that is not there", ErrDamaged)
+	}
+	return rows.Err()
+}
