@@ -145,17 +145,13 @@ func (x *exchanger) close() {
 	x.jobs.Wait()
 }
 
-// news are the announcements that are due: of everything, or of what has changed.
+// news are the announcements that are due: of what has changed, and at times of everything.
 func (x *exchanger) news(all bool) []toolsAnnouncement {
 	c := x.board.catalog
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	dirty := x.dirty
 	x.dirty = map[string]bool{}
-	if all || x.everyone {
-		x.everyone = false
-		return x.census()
-	}
 	var out []toolsAnnouncement
 	a := toolsAnnouncement{Instance: x.board.Bus.Instance, Held: []held{}, Part: true}
 	for id := range dirty {
@@ -174,6 +170,11 @@ func (x *exchanger) news(all bool) []toolsAnnouncement {
 	}
 	if len(a.Held)+len(a.Gone)+len(a.Left) > 0 {
 		out = append(out, a)
+	}
+	// What has gone is said before: the census does not tell who may be back.
+	if all || x.everyone {
+		x.everyone = false
+		out = append(out, x.census()...)
 	}
 	return out
 }
