@@ -42,7 +42,7 @@ type write struct {
 
 func newCommitter(db *DB) *committer {
 	c := &committer{db: db, queue: make(chan *write, maxQueue), slots: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
-	if db.dialect == "postgres" {
+	if db.path == "" { // SQLite has one writer
 		c.slots = make(chan struct{}, commitsAtOnce)
 	}
 	go c.run()
