@@ -278,8 +278,8 @@ func (s *Service) byHash(ctx context.Context, hash string, scopes []string) (Pri
 	if err != nil {
 		return Principal{}, fmt.Errorf("look up the person of a key: %w", err)
 	}
-	if now.Sub(k.Used) > time.Minute {
-		if err := s.db.Keys.MarkUsed(ctx, k.ID, now); err != nil {
+	if now.Sub(k.Used) > time.Minute && !s.db.IsAway() {
+		if err := s.db.Keys.MarkUsed(ctx, k.ID, now); err != nil && !store.IsAway(err) {
 			return Principal{}, fmt.Errorf("note the use of a key: %w", err)
 		}
 	}

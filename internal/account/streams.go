@@ -72,6 +72,7 @@ func (s *Streams) OnChange(f func()) { s.hear = append(s.hear, f) }
 // Changed says that the rights of somebody may have changed, here or on another
 // instance.
 func (s *Streams) Changed() {
+	s.accounts.db.ForgetKnown()
 	if s == nil {
 		return
 	}

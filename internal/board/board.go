@@ -349,18 +349,39 @@ func (b *Board) look(ctx context.Context, turn *talk.Turn) (c circumstances, err
 	if turn.Person == "" {
 		return c, nil
 	}
-	if c.late, err = b.Store.Conversations.Unheard(ctx, turn.Bot, turn.Person); err != nil {
+	turn.History = nil
+	limited, cancel := context.WithTimeout(ctx, historyLimit)
+	defer cancel()
+	err = b.recollect(limited, turn, &c)
+	switch {
+	case err != nil && ctx.Err() == nil && store.IsAway(err):
+		// The bot may do without, and the person is not told to come back later.
+		b.Logger.WarnContext(ctx, "a question is asked without what was said before it", "bot", turn.Bot, "error", err)
+		return c, nil
+	case err != nil:
 		return c, talk.Fail(talk.Internal, "", err)
 	}
-	turn.History = nil
+	return c, nil
+}
+
+// historyLimit bounds the wait for what was said before.
+const historyLimit = 2 * time.Second
+
+// recollect finds what was said before in the conversation of a turn.
+func (b *Board) recollect(ctx context.Context, turn *talk.Turn, c *circumstances) error {
+	late, err := b.Store.Conversations.Unheard(ctx, turn.Bot, turn.Person)
+	if err != nil {
+		return err
+	}
 	before, err := b.Store.Conversations.Last(ctx, turn.Bot, turn.Person, turn.Conversation, b.History)
 	if err != nil {
-		return c, talk.Fail(talk.Internal, "", err)
+		return err
 	}
+	c.late = late
 	for _, e := range before {
 		turn.History = append(turn.History, talk.Message{Role: talk.RolePerson, Text: e.Question}, talk.Message{Role: talk.RoleBot, Text: e.Answer})
 	}
-	return c, nil
+	return nil
 }
 
 // target finds where a bot is: here, or on another instance. A bot that was

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"errors"
 	"time"
 )
 
@@ -58,7 +59,21 @@ func readBindToken(s scanner) (t BindToken, err error) {
 
 // Of finds a wearer's binding.
 func (t Bindings) Of(ctx context.Context, w Wearer) (Binding, error) {
-	return one(ctx, t.db, readBinding, `SELECT `+bindingColumns+` FROM bindings WHERE publisher = $1 AND user_id = $2`, w.Publisher, w.UserID)
+	// That there is none is remembered too: the wearer is answered by another bot then.
+	b, err := recall(ctx, t.db, knownKey{"bindings", w.Publisher + " " + w.UserID}, func(ctx context.Context) (*Binding, error) {
+		b, err := one(ctx, t.db, readBinding, `SELECT `+bindingColumns+` FROM bindings WHERE publisher = $1 AND user_id = $2`, w.Publisher, w.UserID)
+		if errors.Is(err, ErrNotFound) {
+			return nil, nil
+		}
+		return &b, err
+	})
+	if err == nil && b == nil {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Binding{}, err
+	}
+	return *b, nil
 }
 
 // ByBot lists the wearers bound to a bot, oldest first, 1,000 at most.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"strconv"
 	"time"
 )
 
@@ -124,12 +125,16 @@ func (t Bots) SetModel(ctx context.Context, was Bot, now ModelState) (bool, erro
 
 // ByNumber finds a bot.
 func (t Bots) ByNumber(ctx context.Context, number int64) (Bot, error) {
-	return one(ctx, t.db, readBot, `SELECT `+botColumns+` FROM bots WHERE number = $1`, number)
+	return recall(ctx, t.db, knownKey{"bots", strconv.FormatInt(number, 10)}, func(ctx context.Context) (Bot, error) {
+		return one(ctx, t.db, readBot, `SELECT `+botColumns+` FROM bots WHERE number = $1`, number)
+	})
 }
 
 // ByTokenHash finds the bot that connects with the token of this hash.
 func (t Bots) ByTokenHash(ctx context.Context, hash string) (Bot, error) {
-	return one(ctx, t.db, readBot, `SELECT `+botColumns+` FROM bots WHERE token_hash = $1`, hash)
+	return recall(ctx, t.db, knownKey{"tokens of bots", hash}, func(ctx context.Context) (Bot, error) {
+		return one(ctx, t.db, readBot, `SELECT `+botColumns+` FROM bots WHERE token_hash = $1`, hash)
+	})
 }
 
 // ByOwner lists an owner's bots by number; an empty owner means everybody's.

@@ -135,7 +135,7 @@ func (c *committer) flush(batch []*write) {
 		return nil
 	})
 	for _, w := range batch {
-		if err != nil && len(batch) > 1 && !isAway(err) {
+		if err != nil && len(batch) > 1 && !IsAway(err) {
 			w.err <- c.db.tx(ctx, func(tx *sql.Tx) error { return w.do(ctx, tx) })
 		} else {
 			w.err <- err

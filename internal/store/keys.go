@@ -58,7 +58,9 @@ func (t Keys) Add(ctx context.Context, k Key) error {
 
 // ByHash finds the key with the secret of this hash, whatever its state.
 func (t Keys) ByHash(ctx context.Context, hash string) (Key, error) {
-	return one(ctx, t.db, readKey, `SELECT `+keyColumns+` FROM keys WHERE hash = $1`, hash)
+	return recall(ctx, t.db, knownKey{"keys", hash}, func(ctx context.Context) (Key, error) {
+		return one(ctx, t.db, readKey, `SELECT `+keyColumns+` FROM keys WHERE hash = $1`, hash)
+	})
 }
 
 // ByID finds a key, whatever its state.

@@ -226,7 +226,9 @@ func (t People) ByName(ctx context.Context, name string) (Person, error) {
 
 // ByID finds a person by id.
 func (t People) ByID(ctx context.Context, id string) (Person, error) {
-	return one(ctx, t.db, readPerson, `SELECT `+personColumns+` FROM people WHERE id = $1`, id)
+	return recall(ctx, t.db, knownKey{"people", id}, func(ctx context.Context) (Person, error) {
+		return one(ctx, t.db, readPerson, `SELECT `+personColumns+` FROM people WHERE id = $1`, id)
+	})
 }
 
 // All lists everybody by name, 1,000 at most.

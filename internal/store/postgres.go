@@ -30,7 +30,7 @@ const (
 	connectLimit = 2 * time.Second
 	// pingLimit bounds the question whether a connection that was idle still works, and
 	// idleLimit is from when on it is asked.
-	pingLimit = time.Second
+	pingLimit = 500 * time.Millisecond
 	idleLimit = time.Second
 	// inTransaction is how long the server keeps a transaction whose client says nothing, as
 	// after its machine has gone: its locks hold up others.
@@ -43,23 +43,23 @@ const (
 const patientConns = 2
 
 // connectPostgres makes the pools: one for what somebody waits for, one for what takes long.
-func connectPostgres(o Options) (*DB, error) {
+func connectPostgres(o Options) (quick, patient *sql.DB, err error) {
 	config, err := pgx.ParseConfig(o.URL)
 	if err != nil {
 		// The driver's error may quote the URL with its password.
-		return nil, errors.New("the database URL cannot be read; it should look like postgres://user:password@host/name")
+		return nil, nil, errors.New("the database URL cannot be read; it should look like postgres://user:password@host/name")
 	}
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectLimit
 	}
-	quick, patient := newLine(config, statementLimit, serverLimit), newLine(config, patientLimit, 0)
+	quick, patient = newLine(config, statementLimit, serverLimit), newLine(config, patientLimit, 0)
 	quick.SetMaxOpenConns(max(1, o.MaxConns-patientConns))
 	quick.SetMaxIdleConns(o.MaxConns)
 	quick.SetConnMaxIdleTime(5 * time.Minute)
 	patient.SetMaxOpenConns(patientConns)
 	patient.SetMaxIdleConns(1)
 	patient.SetConnMaxIdleTime(time.Minute)
-	return &DB{w: quick, r: quick, patient: patient, dialect: "postgres"}, nil
+	return quick, patient, nil
 }
 
 type patience struct{}

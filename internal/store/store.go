@@ -95,6 +95,7 @@ type DB struct {
 	files   *checkpointer         // nil for PostgreSQL, which does that itself
 
 	onAccess func() // see OnAccess; may be nil
+	known    *known // nil for SQLite
 
 	statements sync.Map // query → *sql.Stmt on r
 	inserts    sync.Map // insert → *sql.Stmt on w
@@ -152,7 +153,11 @@ func connect(o Options) (*DB, error) {
 	if !isURL(o.URL) {
 		return nil, errors.New("the database URL must begin with postgres:// (leave it empty for SQLite in the data folder)")
 	}
-	return connectPostgres(o)
+	quick, patient, err := connectPostgres(o)
+	if err != nil {
+		return nil, err
+	}
+	return &DB{w: quick, r: quick, patient: patient, dialect: "postgres", known: &known{rows: map[knownKey]knownRow{}}}, nil
 }
 
 func connectSQLite(o Options) (*DB, error) {

@@ -68,9 +68,9 @@ func Trouble(err error) error {
 	return nil
 }
 
-// isAway reports whether an error says that the database could not be asked, or did not
+// IsAway reports whether an error says that the database could not be asked, or did not
 // answer: the next statement would find the same.
-func isAway(err error) bool {
+func IsAway(err error) bool {
 	_, network := errors.AsType[net.Error](err)
 	return network || Trouble(err) != nil || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }

@@ -149,7 +149,12 @@ func (d *Door) authenticate(w http.ResponseWriter, r *http.Request) (account.Pri
 	addr := d.Address(r)
 	if !account.Refused(err) {
 		d.Logger.ErrorContext(r.Context(), "a key could not be checked", "error", err)
-		http.Error(w, "the key could not be checked; try again later", http.StatusServiceUnavailable)
+		if d.HTTPErrors {
+			w.Header().Set("Retry-After", "5")
+			writeJSON(w, http.StatusServiceUnavailable, map[string]string{"error": "the key could not be checked; try again in a moment"})
+		} else {
+			d.excuse(w, r)
+		}
 		return p, false
 	}
 	d.metrics.refused.WithLabelValues("key").Inc()
@@ -170,6 +175,16 @@ func (d *Door) authenticate(w http.ResponseWriter, r *http.Request) (account.Pri
 		newStream(w, "", "", 0).fail(message, false)
 	}
 	return p, false
+}
+
+// excuseBody is how much is read of what somebody sends whose key could not be checked.
+const excuseBody = 64 << 10
+
+// excuse tells a wearer whose key could not be checked that it is our fault.
+func (d *Door) excuse(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, excuseBody)
+	c, _ := d.read(w, r) //nolint:errcheck // what is known of it is enough
+	newStream(w, c.MessageID, c.AgentID, 0).finish(talk.Fail(talk.Internal, "", nil).Sentence(c.request.lang(d.Lang)), nil)
 }
 
 // bearer is the secret of the Authorization header, or "".
