@@ -144,7 +144,6 @@ type twins struct {
 	places  [2]*place
 	servers [2]*server
 	bus     *proxytest.Proxy
-	bot     int64
 	glasses addedKey // which ask that bot
 	admin   addedKey
 }

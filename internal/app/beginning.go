@@ -23,8 +23,7 @@ var (
 		Zh: "%[1]s 曾属于一个已有的服务，而 %[2]s 是空的。如果弄错了地址或文件夹，请改正；如果数据丢了，请先用 patchbay backup restore 文件 恢复备份。确实要重新开始：patchbay serve --new",
 		En: "%[1]s belongs to an installation, but %[2]s is empty. If the address or the folder is wrong, correct it; if the data is lost, restore a backup first with patchbay backup restore FILE. To begin anew all the same: patchbay serve --new",
 	}
-	sayInFolder = talk.Say{Zh: "数据库 %s", En: "the database %s"}
-	sayInURL    = talk.Say{Zh: "database.url 的数据库", En: "the database of database.url"}
+	sayInURL = talk.Say{Zh: "database.url 的数据库", En: "the database of database.url"}
 )
 
 // DataGoneError says that the database is empty although the data folder has been used.
