@@ -38,11 +38,12 @@ func fresh() *http.Client {
 type wearer struct {
 	client *http.Client
 	key    string
+	number int // who it is
 }
 
 // ask asks a bot. Both bots say back what they hear.
 func (w *wearer) ask(ctx context.Context, url string, bot int64, text string) (heard, string) {
-	g := rokid.New(rokid.Options{URL: url, Key: w.key, AgentID: fmt.Sprint(bot), Client: w.client, Timeout: opLimit, Lang: "en-US"})
+	g := rokid.New(rokid.Options{URL: url, Key: w.key, UserID: fmt.Sprintf("%032X", w.number), AgentID: fmt.Sprint(bot), Client: w.client, Timeout: opLimit, Lang: "en-US"})
 	defer g.Close()
 	a, err := g.Ask(ctx, text, nil)
 	switch {

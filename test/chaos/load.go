@@ -62,7 +62,7 @@ func (l *load) start(ctx context.Context) {
 	for i := range l.o.workers {
 		l.wg.Go(func() {
 			for k := kind(i); ctx.Err() == nil; k++ {
-				l.do(context.WithoutCancel(ctx), k%kindCount, "")
+				l.do(context.WithoutCancel(ctx), k%kindCount, "", i)
 				select {
 				case <-time.After(l.pause):
 				case <-ctx.Done():
@@ -80,14 +80,15 @@ func (l *load) stop() {
 	})
 }
 
-// do does one operation at an address, or through the front if that is empty, and remembers it.
-func (l *load) do(ctx context.Context, k kind, base string) op {
+// do does one operation at an address, or through the front if that is empty, and remembers
+// it. Who does it is somebody with a number.
+func (l *load) do(ctx context.Context, k kind, base string, number int) op {
 	t := l.town
 	if base == "" {
 		base = t.front.url("")
 	}
 	o := op{id: fmt.Sprintf("%d-%d", l.o.seed, l.next.Add(1)), kind: k, began: time.Now()}
-	w := &wearer{client: fresh(), key: t.glasses}
+	w := &wearer{client: fresh(), key: t.glasses, number: number}
 	c := &caller{client: fresh(), key: t.desk, url: base + "/mcp"}
 	switch k {
 	case askEcho:
@@ -120,7 +121,8 @@ func (l *load) normal(ctx context.Context) error {
 			wg.Go(func() {
 				limit, cancel := context.WithTimeout(ctx, probeLimit)
 				defer cancel()
-				if o := l.do(limit, k, "http://"+n.address); o.heard != done {
+				number := l.o.workers + len(errs)*i + int(k) // nobody who asks otherwise
+				if o := l.do(limit, k, "http://"+n.address, number); o.heard != done {
 					errs[i*int(kindCount)+int(k)] = fmt.Errorf("%s at %s: %.150s", k, n.name, o.words)
 				}
 			})
