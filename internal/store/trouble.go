@@ -71,6 +71,14 @@ func Trouble(err error) error {
 // IsAway reports whether an error says that the database could not be asked, or did not
 // answer: the next statement would find the same.
 func IsAway(err error) bool {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch e.Code {
+		case "57P01", "57P02", "57P03", // it stops, has crashed, or starts
+			"53300",          // too_many_connections
+			"57014", "25P03": // our own limits of time, see postgres.go
+			return true
+		}
+	}
 	_, network := errors.AsType[net.Error](err)
 	return network || Trouble(err) != nil || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
