@@ -43,7 +43,7 @@ func word(t *testing.T) string {
 
 func TestSimulateBoardOnce(t *testing.T) {
 	d, s := withBoards(t)
-	board := []string{"simulate", "xiaozhi", "--url", s.URL, "--mode", "manual", "--slack", "2s", "--say", word(t)}
+	board := []string{"simulate", "xiaozhi", "--url", s.URL, "--mode", "manual", "--slack", "30s", "--say", word(t)}
 	got := d.ok(board...)
 	for _, want := range []string{"(fw242, manual)\n", "understood: 0.", "says: No speech engine", "it played 1.0 s"} {
 		if !strings.Contains(got, want) {
@@ -66,7 +66,7 @@ func TestSimulateBoardCheck(t *testing.T) {
 	for _, transport := range []string{"websocket", "mqtt"} {
 		d, s := withBoards(t, "--xiaozhi-transport", transport)
 		var r boardReport
-		d.json(&r, "simulate", "xiaozhi", "--data", s.Data, "--mode", "manual", "--slack", "2s", "--check", "--say", word(t))
+		d.json(&r, "simulate", "xiaozhi", "--data", s.Data, "--mode", "manual", "--slack", "30s", "--check", "--say", word(t))
 		var tried []string
 		for _, c := range r.Checks {
 			if c.Tried {
@@ -108,7 +108,7 @@ func TestSimulateBoardShowsItsCode(t *testing.T) {
 	var out, errs safeBuffer
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, []string{"simulate", "xiaozhi", "--url", s.URL, "--mode", "manual", "--slack", "2s", "--say", word(t)}, strings.NewReader(""), &out, &errs, d.env)
+		ended <- run(ctx, []string{"simulate", "xiaozhi", "--url", s.URL, "--mode", "manual", "--slack", "30s", "--say", word(t)}, strings.NewReader(""), &out, &errs, d.env)
 	}()
 	d.ok("device", "approve", out.await(t, `device approve (\d{6})\n`))
 	if code := <-ended; code != 0 || !strings.Contains(out.String(), "it played") {
@@ -121,7 +121,7 @@ func TestSimulateBoardSession(t *testing.T) {
 	lines, keys := io.Pipe()
 	var out, errs safeBuffer
 	sh := newShell(lines, &out, &errs, d.env)
-	c := &simulateXiaozhiCmd{URL: s.URL, Profile: "fw242", Mode: "auto", Slack: 2 * time.Second, Say: []string{word(t)}}
+	c := &simulateXiaozhiCmd{URL: s.URL, Profile: "fw242", Mode: "auto", Slack: 30 * time.Second, Say: []string{word(t)}}
 	opt, err := c.options(sh)
 	if err != nil {
 		t.Fatal(err)
@@ -162,7 +162,7 @@ func TestSimulateBoardSession(t *testing.T) {
 
 func TestSimulateManyBoards(t *testing.T) {
 	d, s := withBoards(t, "--xiaozhi-transport", "mqtt")
-	o := d.do("", "simulate", "xiaozhi", "--url", s.URL, "--mode", "manual", "--slack", "2s", "--say", word(t), "--count", "6", "--talk", "2", "--ramp", "100/s", "--for", "6s", "--json")
+	o := d.do("", "simulate", "xiaozhi", "--url", s.URL, "--mode", "manual", "--slack", "30s", "--say", word(t), "--count", "6", "--talk", "2", "--ramp", "100/s", "--for", "6s", "--json")
 	var f boardFigures
 	if err := json.Unmarshal([]byte(o.stdout), &f); err != nil || o.code != 0 {
 		t.Fatalf("%v: %+v", err, o)
@@ -174,7 +174,7 @@ func TestSimulateManyBoards(t *testing.T) {
 		t.Errorf("meanwhile it said %q", o.stderr)
 	}
 	// One household may not have so many.
-	o = d.do("", "simulate", "xiaozhi", "--url", s.URL, "--slack", "20s", "--count", "130", "--ramp", "1000/s", "--for", "0s")
+	o = d.do("", "simulate", "xiaozhi", "--url", s.URL, "--slack", "5m", "--count", "130", "--ramp", "1000/s", "--for", "0s")
 	if o.code != 0 || !strings.Contains(o.stdout, "boards            130\ncalls home        130") { // on a slow machine it also says how far it is
 		t.Errorf("as text they are\n%+v", o)
 	}
