@@ -167,10 +167,30 @@ func (s *Server) URL(database string) string {
 
 // Stop stops it without a word to its clients, as a crash does. What was committed is there
 // after the next [Server.Start].
-func (s *Server) Stop() {
+func (s *Server) Stop() { s.end(syscall.SIGQUIT) }
+
+// Shut stops it in good order, and its clients are told.
+func (s *Server) Shut() { s.end(syscall.SIGINT) }
+
+// Kill kills it and all its processes.
+func (s *Server) Kill() {
+	if s.cmd == nil {
+		return
+	}
+	parent := strconv.Itoa(s.cmd.Process.Pid)
+	list, _ := os.ReadFile(filepath.Join("/proc", parent, "task", parent, "children"))
+	s.end(syscall.SIGKILL)
+	for _, child := range strings.Fields(string(list)) {
+		if pid, err := strconv.Atoi(child); err == nil {
+			syscall.Kill(pid, syscall.SIGKILL) //nolint:errcheck // it has ended already
+		}
+	}
+}
+
+func (s *Server) end(signal os.Signal) {
 	if s.cmd != nil {
-		s.cmd.Process.Signal(syscall.SIGQUIT) //nolint:errcheck // it has ended already
-		s.cmd.Wait()                          //nolint:errcheck // it was killed
+		s.cmd.Process.Signal(signal) //nolint:errcheck // it has ended already
+		s.cmd.Wait()                 //nolint:errcheck // it was told to end
 		s.cmd = nil
 	}
 }
