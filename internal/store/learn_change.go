@@ -43,7 +43,7 @@ func (t Learn) Change(ctx context.Context, person, id string, f func(context.Con
 		var refused error
 		err := t.commit(ctx, func(ctx context.Context, tx *sql.Tx) error {
 			made, refused = nil, nil
-			c, err := readChange(ctx, tx, person, id)
+			c, err := t.readChange(ctx, tx, person, id, try > 0)
 			if errors.Is(err, sql.ErrNoRows) {
 				refused = ErrNotFound
 				return nil
@@ -87,8 +87,14 @@ func unlocked(write func() error) error {
 // pgDeadlock is the code of PostgreSQL's deadlock_detected.
 const pgDeadlock = "40P01"
 
-func readChange(ctx context.Context, tx *sql.Tx, person, id string) (*PointChange, error) {
-	p, err := readPoint(tx.QueryRowContext(ctx, `SELECT `+pointColumns+` FROM learn_points WHERE person = $1 AND id = $2 AND staged IS NULL`, texts([]any{person, id})...))
+// readChange reads the point as it is. With alone, nobody else changes it until tx ends:
+// whoever came too late once is the next one.
+func (t Learn) readChange(ctx context.Context, tx *sql.Tx, person, id string, alone bool) (*PointChange, error) {
+	query := `SELECT ` + pointColumns + ` FROM learn_points WHERE person = $1 AND id = $2 AND staged IS NULL`
+	if alone {
+		query = t.db.locking(query, "FOR UPDATE")
+	}
+	p, err := readPoint(tx.QueryRowContext(ctx, query, texts([]any{person, id})...))
 	if err != nil {
 		return nil, err
 	}

@@ -83,6 +83,12 @@ func (g *Gateway) invokeNode(ctx context.Context, c *conn, n *node, p *wire.Invo
 	}
 	inv := &invocation{command: commandOf(p)}
 	call := tool.Call{Args: argsOf(p.Params)}
+	// It counts as connected since its greeting, and its commands have names a moment later.
+	select {
+	case <-n.arrived:
+	case <-ctx.Done():
+		return nil, false, wire.NotConnected
+	}
 	name, ok := n.fullName(p.Command)
 	if !ok {
 		return nil, false, wire.PairingChanged

@@ -188,7 +188,11 @@ func TestNodeGoes(t *testing.T) {
 	for command, code := range map[string]string{"kitchen.echo": wire.NodeDisconnected, wire.CommandTool: wire.NodeNoServer} {
 		answers, forget, err := op.Begin(op.ctx, wire.MethodNodeInvoke, encode(t, invokeParams(n.ID(), command, m{"server": "s", "tool": "t"})))
 		must(t, err)
-		<-began
+		select {
+		case <-began:
+		case f := <-answers:
+			t.Fatalf("%s: answered before it began: %+v", command, f)
+		}
 		n.Cut()
 		_, err = op.Await(op.ctx, answers)
 		forget()

@@ -43,7 +43,8 @@ type node struct {
 	old    bool // speaks a version in which tools are not published
 	silent bool // nobody was asked before it was paired
 
-	calls pending // commands that run
+	calls   pending       // commands that run
+	arrived chan struct{} // closed when it is plugged in, or has gone before
 
 	// mu is never held while the board or the database is asked for something.
 	mu         sync.Mutex
@@ -65,7 +66,7 @@ type node struct {
 }
 
 func newNode(c *conn, p *wire.Connect, peer store.Peer) *node {
-	n := &node{c: c, g: c.g, id: p.Device.ID, owner: c.person.ID, old: p.MaxProtocol < wire.Protocol, silent: peer.Via == store.ViaSilent}
+	n := &node{c: c, g: c.g, id: p.Device.ID, owner: c.person.ID, old: p.MaxProtocol < wire.Protocol, silent: peer.Via == store.ViaSilent, arrived: make(chan struct{})}
 	n.surface = wire.Surface{Platform: c.client.Platform, Family: c.client.DeviceFamily, Caps: p.Caps, Declared: p.Commands}
 	n.surface.Declared = c.g.policy.Declarable(&n.surface)
 	return n
@@ -175,6 +176,7 @@ func (n *node) has(command string) bool {
 
 // arrive plugs the node in. Its greeting is on the way by then.
 func (n *node) arrive() {
+	defer close(n.arrived)
 	n.plug()
 	n.offer()
 }
