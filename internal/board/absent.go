@@ -13,8 +13,8 @@ import (
 // another one. A model that is told of an unknown tool forgets it; one that is told that the
 // tool is offline calls again.
 
-// absentFor is how long an outlet that nobody holds stays listed.
-const absentFor = 2 * time.Minute
+// AbsentFor is how long an outlet that nobody holds stays listed.
+const AbsentFor = 2 * time.Minute
 
 // absentPlace is where calls go of an outlet that nobody holds. If it is plugged in here,
 // as devices are that sleep, its provider knows more.
@@ -57,7 +57,7 @@ func (x *exchanger) missed(instance, id string) bool {
 	o.Held = false
 	a.offer = a.offer.as(o)
 	a.offer.at = &absentPlace{c, o}
-	a.until, a.current = time.Now().Add(absentFor), false
+	a.until, a.current = time.Now().Add(AbsentFor), false
 	c.stale(o.Owner)
 	return true
 }

@@ -66,9 +66,9 @@ func TestAbsentStaysListed(t *testing.T) {
 	first.Unplug()
 	second.Unplug()
 	both(offline, "offline: It sleeps.")
-	board.Expire(near.Board, time.Now().Add(board.Absent/2))
+	board.Expire(near.Board, time.Now().Add(board.AbsentFor/2))
 	both(offline, "offline: It sleeps.")
-	board.Expire(near.Board, time.Now().Add(board.Absent+time.Second))
+	board.Expire(near.Board, time.Now().Add(board.AbsentFor+time.Second))
 	meets(t, "both are unknown", func() bool { return is("robot_do", "unknown_tool")() && is("lamp_do", "unknown_tool")() })
 
 	third := at("third")

@@ -5,7 +5,5 @@ import "time"
 // Hasten has the clock that numbers connections be ahead.
 func Hasten(b *Board, by time.Duration) { b.epochs.heard(time.Now().Add(by).UnixMilli()) }
 
-// Absent is for how long what nobody holds stays listed; Expire says that it has passed.
-const Absent = absentFor
-
+// Expire says that what nobody holds has been listed for long enough.
 func Expire(b *Board, now time.Time) { b.far.expire(now) }

@@ -117,7 +117,7 @@ func (p *Provider) Call(ctx context.Context, c *tool.Call) (*tool.Result, error)
 	if err == nil {
 		return res, nil
 	}
-	res, err = failed(c, &a, err)
+	res, err = failed(ctx, c, &a, err)
 	if e := tool.AsError(err); e != nil && e.Code == tool.Failed && ctx.Err() == nil {
 		p.Service.Logger.ErrorContext(ctx, "a tool of Learn failed", "tool", c.Tool, "call", c.ID, "error", e)
 	}
@@ -137,7 +137,7 @@ func langOf(c *tool.Call) talk.Lang {
 }
 
 // failed makes of an error what the caller is told.
-func failed(c *tool.Call, a *arguments, err error) (*tool.Result, error) {
+func failed(ctx context.Context, c *tool.Call, a *arguments, err error) (*tool.Result, error) {
 	if e, ok := errors.AsType[*Invalid](err); ok {
 		return nil, tool.Fail(tool.BadArgs, e.In(langOf(c)), nil)
 	}
@@ -166,7 +166,7 @@ func failed(c *tool.Call, a *arguments, err error) (*tool.Result, error) {
 		return tool.Trouble("Knowledge point not found: " + clip(id, 100)), nil
 	case errors.Is(err, ErrNoPlan):
 		return tool.Trouble("No incomplete review schedule found"), nil
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case ctx.Err() != nil: // a deadline of the database's own is a failure
 		return nil, err
 	}
 	if _, ok := errors.AsType[*tool.Error](err); ok {

@@ -495,3 +495,17 @@ func TestTrash(t *testing.T) {
 		}
 	})
 }
+
+// A statement that the database did not answer in time is a failure of the database, and no
+// call that was given up.
+func TestDatabaseTooSlow(t *testing.T) {
+	_, err := failed(t.Context(), &tool.Call{}, &arguments{}, fmt.Errorf("store: %w", context.DeadlineExceeded))
+	if e := tool.AsError(err); e.Code != tool.Failed || !strings.Contains(e.Told, "could not be reached; try again in a moment") {
+		t.Error(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err = failed(ended, &tool.Call{}, &arguments{}, context.Canceled); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -175,4 +176,59 @@ func TestManyAway(t *testing.T) {
 	began = time.Now()
 	must(t, r.g.Refresh(t.Context()))
 	t.Logf("looking at all of them again takes %v", time.Since(began).Round(time.Millisecond))
+}
+
+// What a node publishes stays listed while it connects again: who calls it is told that it
+// is offline, also between the connection and what it publishes then.
+func TestPublishedToolsStay(t *testing.T) {
+	r := newRig(t, func(o *gateway.Options) { o.Timings.Tick, o.Timings.Lately = 20*time.Millisecond, time.Hour })
+	ref := wire.ToolRef{Server: "stove", Tool: "self.heat.set"}
+	stove := wire.PluginTool{PluginID: wire.PluginMCP, Name: "stove_heat", Description: "Heats", Parameters: json.RawMessage(`{"type":"object"}`), Command: wire.CommandTool, MCP: &ref}
+	identity := wire.NewIdentity()
+	n := r.node(sim.Options{Identity: identity, Tools: []wire.PluginTool{stove}, Quiet: true}, true)
+	op := r.operator(r.token)
+	must(t, awaitRow(op, n.ID(), func(n wire.NodeDetail) bool { return len(n.PluginTools) == 1 }))
+	name := "node-kitchen-" + n.ID()[:6] + "_stove_heat"
+	refusal := func() tool.Code {
+		_, err := r.Board.Call(t.Context(), board.Access{Caller: tool.Caller{Person: r.Person.ID, Door: "mcp"}}, name, &tool.Call{})
+		if err == nil {
+			return ""
+		}
+		return tool.AsError(err).Code
+	}
+	if code := refusal(); code != "" {
+		t.Fatal(code)
+	}
+	n.Close()
+	must(t, awaitRow(op, n.ID(), func(n wire.NodeDetail) bool { return !n.Connected }))
+	if code := refusal(); code != tool.Offline {
+		t.Errorf("while it is away: %q", code)
+	}
+	n = r.node(sim.Options{Identity: identity, Quiet: true}, false) // it says nothing of itself
+	must(t, awaitRow(op, n.ID(), func(n wire.NodeDetail) bool { return n.Connected }))
+	if code := refusal(); code != tool.Offline {
+		t.Errorf("before it publishes: %q", code)
+	}
+	for tools, want := range map[string]tool.Code{string(encode(t, wire.PluginTools{Tools: []wire.PluginTool{stove}})): "", `{"tools":[]}`: tool.Unknown} {
+		_, err := n.Request(t.Context(), wire.MethodPluginTools, []byte(tools))
+		must(t, err)
+		if code := refusal(); code != want {
+			t.Errorf("when it has published %s: %q", tools, code)
+		}
+	}
+}
+
+// A node that does not come back, or publishes nothing any more, is not waited for long.
+func TestPublishedToolsLapse(t *testing.T) {
+	r := newRig(t, func(o *gateway.Options) { o.Timings.Tick, o.Timings.Lately = 20*time.Millisecond, 50*time.Millisecond })
+	ref := wire.ToolRef{Server: "stove", Tool: "heat"}
+	n := r.node(sim.Options{Tools: []wire.PluginTool{{PluginID: wire.PluginMCP, Name: "stove_heat", Description: "Heats", Command: wire.CommandTool, MCP: &ref}}, Quiet: true}, true)
+	listed := func() bool {
+		v, err := r.Board.View(r.Person.ID, "")
+		must(t, err)
+		return slices.ContainsFunc(v.Tools, func(o *board.Offered) bool { return strings.HasSuffix(o.Name, "_stove_heat") })
+	}
+	must(t, eventually(t, listed))
+	n.Close()
+	must(t, eventually(t, func() bool { return !listed() }))
 }

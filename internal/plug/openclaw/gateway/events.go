@@ -233,6 +233,7 @@ func (g *Gateway) beat() {
 		if keys {
 			looked = now
 		}
+		g.slots.lapse(now)
 		presence := g.presenceChanged()
 		for _, c := range g.everybody() {
 			g.beatOf(c, now, health, presence)

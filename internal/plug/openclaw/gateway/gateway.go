@@ -96,6 +96,7 @@ type Timings struct {
 	Delta     time.Duration // for which pieces of an answer are collected
 	Delay     time.Duration // before the first wrong token is answered; doubled for each
 	Write     time.Duration // for a client to take what is written at once
+	Lately    time.Duration // for which a node's published tools stay listed that publishes none; by itself [board.AbsentFor]
 }
 
 func (t Timings) filled() Timings {
@@ -110,6 +111,7 @@ func (t Timings) filled() Timings {
 	or(&t.Health, time.Minute)
 	or(&t.Fresh, time.Second)
 	or(&t.Delta, 75*time.Millisecond)
+	or(&t.Lately, board.AbsentFor)
 	or(&t.Delay, 250*time.Millisecond)
 	or(&t.Write, 30*time.Second)
 	return t
@@ -166,7 +168,7 @@ func New(o Options) (*Gateway, error) {
 		Options: o, policy: wire.Policy{Allow: o.Allow, Deny: o.Deny}, keys: account.NewRecent(o.Accounts), keysChanged: make(chan struct{}, 1), boot: uuid.NewString(), began: time.Now(),
 		conns: map[*conn]struct{}{}, nodes: map[string]*node{}, halfOf: map[netip.Addr]int{}, jobs: make(chan func()),
 	}
-	g.slots = slots{hub: o.Hub, of: map[string]*slot{}}
+	g.slots = slots{hub: o.Hub, lately: o.Timings.Lately, of: map[string]*slot{}}
 	g.ctx, g.cancel = context.WithCancelCause(context.Background())
 	g.metrics = newMetrics(o.Registerer, g)
 	g.methods = g.table()

@@ -55,6 +55,7 @@ type node struct {
 	effective  []string
 	guarded    []string // those of them that not every operator may call
 	published  []wire.PluginTool
+	publishes  bool                        // it has said what it publishes
 	tools      map[string]*wire.PluginTool // by name, those that can be called
 	offered    []*board.Offered            // what the board makes of them
 	stats      json.RawMessage
@@ -209,13 +210,11 @@ func (n *node) offer() {
 	peer := n.peer
 	tools := n.g.lists.commands(n.effective)
 	if len(n.tools) > 0 {
-		tools = slices.Clone(tools)
-		for _, name := range slices.Sorted(maps.Keys(n.tools)) {
-			tools = append(tools, toolOf(n.tools[name]))
-		}
+		tools = slices.Concat(tools, n.behind())
 	}
+	whole := n.publishes
 	n.mu.Unlock()
-	if !n.g.slots.offer(n, peer, tools) {
+	if !n.g.slots.offer(n, peer, tools, whole) {
 		return
 	}
 	o, _, offered := n.g.Hub.Plugged(OutletOf(n.id))
@@ -227,9 +226,17 @@ func (n *node) offer() {
 	n.offered = offered
 }
 
+// behind are the tools that it publishes. With mu held.
+func (n *node) behind() (tools []tool.Tool) {
+	for _, name := range slices.Sorted(maps.Keys(n.tools)) {
+		tools = append(tools, toolOf(n.tools[name]))
+	}
+	return tools
+}
+
 // retire takes the node out: it has gone, was removed, or has connected again. What
 // runs fails at once. What was approved of it stays listed; the tools that it published
-// itself go with it.
+// itself do so for a while.
 func (n *node) retire() {
 	n.mu.Lock()
 	again := n.retired
@@ -244,12 +251,12 @@ func (n *node) retire() {
 	n.mu.Lock()
 	n.socket = nil
 	peer := n.peer
-	var tools []tool.Tool
+	var tools, published []tool.Tool
 	if !peer.SurfaceAt.IsZero() {
-		tools = n.g.lists.commands(n.effective)
+		tools, published = n.g.lists.commands(n.effective), n.behind()
 	}
 	n.mu.Unlock()
-	n.g.slots.leave(n, peer, tools)
+	n.g.slots.leave(n, peer, tools, published)
 }
 
 // counts says whether the connection is still the node's.

@@ -127,7 +127,7 @@ func (n *node) publish(params []byte) ([]byte, *wire.Error) {
 		return nil, wire.Invalid("too many tools are published; the limit is 512")
 	}
 	n.mu.Lock()
-	n.published = p.Tools
+	n.published, n.publishes = p.Tools, true
 	n.choose()
 	accepted := []wire.PluginTool{}
 	for i := range n.published {

@@ -52,7 +52,11 @@ func (n *node) Call(ctx context.Context, call *tool.Call) (*tool.Result, error) 
 	}
 	n.mu.Lock()
 	published := n.tools[call.Tool]
+	early := published == nil && !n.publishes && !n.has(call.Tool)
 	n.mu.Unlock()
+	if early {
+		return nil, tool.Fail(tool.Offline, "The node has connected again, and has not yet said what it can do; nothing was done. Call again in a moment.", nil)
+	}
 	c := command{Name: call.Tool, Params: call.Args, Timeout: wire.InvokeTimeout, Key: call.ID}
 	wanted := ordered(call.Meta)
 	switch {

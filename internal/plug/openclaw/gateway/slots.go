@@ -25,11 +25,19 @@ type slot struct {
 	title  atomic.Pointer[string]
 	socket *board.Socket
 	was    uint64 // the print of the peer that settled here last; 0: of none. With slots.mu held
+
+	// lately are the tools that the node published when it was connected last. They stay
+	// offered until it publishes again, or for a while: a model that is told of an unknown
+	// tool forgets it. With slots.mu held
+	lately []tool.Tool
+	until  time.Time
+	rest   []tool.Tool // what is offered besides
 }
 
 // slots are those of all nodes, by the ids of their outlets.
 type slots struct {
-	hub *board.Board
+	hub    *board.Board
+	lately time.Duration // see [Timings]
 
 	// mu is held while the board is told something. Locks of nodes and of the gateway are
 	// not taken then.
@@ -93,10 +101,20 @@ func (all *slots) unplug(id string) {
 // offer offers tools of a node, under the name that it has now. With mu held.
 func (s *slot) offer(p store.Peer, tools []tool.Tool) {
 	s.called(p.Name)
+	s.rest = tools
 	for _, slug := range slugs(p) {
 		if s.socket.Rename(slug, p.Name) == nil {
 			break // or it keeps the name that it has
 		}
+	}
+	s.reoffer()
+}
+
+// reoffer offers what there is, and was lately. With mu held.
+func (s *slot) reoffer() {
+	tools := s.rest
+	if len(s.lately) > 0 {
+		tools = slices.Concat(tools, s.lately)
 	}
 	s.socket.Offer(tools)
 }
@@ -122,21 +140,25 @@ func (all *slots) take(n *node, p store.Peer) (*board.Socket, error) {
 	return s.socket, nil
 }
 
-// offer offers tools of a node, if it is the one in its slot.
-func (all *slots) offer(n *node, p store.Peer, tools []tool.Tool) bool {
+// offer offers tools of a node, if it is the one in its slot. With whole, they are everything
+// that it has; it may have published some lately otherwise.
+func (all *slots) offer(n *node, p store.Peer, tools []tool.Tool, whole bool) bool {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	s := all.of[OutletOf(n.id)]
 	if s == nil || s.node.Load() != n {
 		return false
 	}
+	if whole {
+		s.lately = nil
+	}
 	s.offer(p, tools)
 	return true
 }
 
-// leave takes a node out of its slot that has gone. The slot goes too, if it is to have
-// no tools without the node.
-func (all *slots) leave(n *node, p store.Peer, tools []tool.Tool) {
+// leave takes a node out of its slot that has gone. It keeps tools, and for a while what the
+// node published; without either, the slot goes too.
+func (all *slots) leave(n *node, p store.Peer, tools, published []tool.Tool) {
 	id := OutletOf(n.id)
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -144,13 +166,34 @@ func (all *slots) leave(n *node, p store.Peer, tools []tool.Tool) {
 	if s == nil || s.node.Load() != n {
 		return
 	}
-	if len(tools) == 0 {
+	if len(published) > 0 {
+		s.lately = published
+	}
+	if len(s.lately) > 0 {
+		s.until = time.Now().Add(all.lately)
+	} else if len(tools) == 0 {
 		all.unplug(id)
 		return
 	}
 	s.offer(p, tools)
 	s.node.Store(nil)
 	s.socket.Hold(false)
+}
+
+// lapse takes back what nodes published lately, and did not again for long enough.
+func (all *slots) lapse(now time.Time) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for id, s := range all.of {
+		if len(s.lately) == 0 || now.Before(s.until) {
+			continue
+		}
+		if s.lately = nil; len(s.rest) == 0 && s.node.Load() == nil {
+			all.unplug(id)
+		} else {
+			s.reoffer()
+		}
+	}
 }
 
 // settle sees to it that a node which is away has a slot with the tools that it is to
@@ -165,7 +208,10 @@ func (all *slots) settle(p store.Peer, tools func() []tool.Tool) {
 		return
 	}
 	list := tools()
-	if s != nil && (s.owner != p.Owner || len(list) == 0) {
+	if s != nil && s.was != 0 {
+		s.lately = nil // what was approved of it has changed
+	}
+	if s != nil && (s.owner != p.Owner || len(list)+len(s.lately) == 0) {
 		all.unplug(id)
 		s = nil
 	}
