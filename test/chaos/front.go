@@ -150,6 +150,19 @@ func (f *front) order() (list []*instance) {
 	return append(list, rest...)
 }
 
+// dial connects a voice board: to the MQTT address of an instance whose turn it is, or to
+// whatever else it was told.
+func (f *front) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if network == "tcp" && address != f.listener.Addr().String() {
+		address = f.order()[0].mqtt
+	}
+	c, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
 func (f *front) accept() {
 	for {
 		c, err := f.listener.Accept()

@@ -18,16 +18,18 @@ import (
 type kind int
 
 const (
-	askEcho  kind = iota // a question that the instance itself answers
-	askClaw              // a question that the plugin answers
-	markHome             // a call of the tool server's tool
-	markNode             // a call of the node's tool
-	addPoint             // a knowledge point
+	askEcho   kind = iota // a question that the instance itself answers
+	askClaw               // a question that the plugin answers
+	markHome              // a call of the tool server's tool
+	markNode              // a call of the node's tool
+	markBoard             // a call of the voice board's tool
+	addPoint              // a knowledge point
+	review                // a review of a point that all review
 	kindCount
 )
 
 func (k kind) String() string {
-	return [...]string{"echo", "plugin", "tool server", "node", "point"}[k]
+	return [...]string{"echo", "plugin", "tool server", "node", "board", "point", "review"}[k]
 }
 
 // op is one operation and what came of it.
@@ -99,6 +101,10 @@ func (l *load) do(ctx context.Context, k kind, base string, number int) op {
 		o.heard, o.words = c.call(ctx, "marks_mark", markArgs{o.id})
 	case markNode:
 		o.heard, o.words = c.call(ctx, t.peers.nodeTool, markArgs{o.id})
+	case markBoard:
+		o.heard, o.words = c.call(ctx, t.peers.boardTool, markArgs{o.id})
+	case review:
+		o.heard, o.words = c.call(ctx, "submit_review", map[string]any{"knowledge_point_id": t.points[number%len(t.points)], "grade": "good", "early": true, "review_id": o.id})
 	case addPoint:
 		o.heard, o.words = c.call(ctx, "create_knowledge_point", map[string]string{"question": "point " + o.id, "answer": o.id})
 	}

@@ -16,6 +16,7 @@ import (
 	eyeclaw "patchbay/internal/plug/eyeclaw/sim"
 	openclaw "patchbay/internal/plug/openclaw/sim"
 	"patchbay/internal/plug/openclaw/wire"
+	xiaozhi "patchbay/internal/plug/xiaozhi/sim"
 )
 
 // marks counts how often each mark was set, by whatever tool: a call sets one of its own.
@@ -36,15 +37,16 @@ type markArgs struct {
 	ID string `json:"id"`
 }
 
-// peers is what is plugged in: a tool server, a node, a plugin. The latter two come through
-// the front, and come back when they are cut off.
+// peers is what is plugged in: a tool server, a node, a voice board, a plugin. All but the
+// first come through the front, and come back when they are cut off.
 type peers struct {
-	marks    marks
-	server   *http.Server
-	node     *openclaw.Node
-	nodeTool string // the full name of its tool
-	stop     context.CancelFunc
-	wg       sync.WaitGroup
+	marks               marks
+	server              *http.Server
+	node                *openclaw.Node
+	board               *xiaozhi.Board
+	nodeTool, boardTool string // the full names of their tools
+	stop                context.CancelFunc
+	wg                  sync.WaitGroup
 }
 
 // plugIn starts the peers, and waits until all of them are there.
@@ -74,27 +76,55 @@ func (t *town) plugIn(ctx context.Context) (*peers, error) {
 	if err := p.node.Connected(limit); err != nil {
 		return p, fmt.Errorf("the node: %w", err)
 	}
+	if err := p.turnOn(limit, t); err != nil {
+		return p, fmt.Errorf("the board: %w", err)
+	}
 	return p, p.approved(limit, t)
 }
 
-// approved has the node's tool approved, and learns its name.
+// approved has the node's tool approved, and learns the names of the tools.
 func (p *peers) approved(ctx context.Context, t *town) error {
 	c := &caller{key: t.desk, url: t.front.url("/mcp")}
 	for {
 		t.inst[0].command(nil, "pair", "approve", "Hall") //nolint:errcheck // it was approved before, or does not wait yet
 		names, err := c.tools(ctx)
 		for _, name := range names {
-			if strings.HasPrefix(name, "node-") && strings.HasSuffix(name, "_mark") {
+			switch {
+			case strings.HasPrefix(name, "node-") && strings.HasSuffix(name, "_mark"):
 				p.nodeTool = name
-				return nil
+			case strings.HasPrefix(name, "porch_") && strings.HasSuffix(name, "_mark"):
+				p.boardTool = name
 			}
+		}
+		if p.nodeTool != "" && p.boardTool != "" {
+			return nil
 		}
 		select {
 		case <-time.After(200 * time.Millisecond):
 		case <-ctx.Done():
-			return fmt.Errorf("the node's tool is not there, but %q: %w", names, errors.Join(err, ctx.Err()))
+			return fmt.Errorf("a tool is not there, but %q: %w", names, errors.Join(err, ctx.Err()))
 		}
 	}
+}
+
+// turnOn turns on a voice board that uses MQTT, and approves it.
+func (p *peers) turnOn(ctx context.Context, t *town) error {
+	p.board = xiaozhi.New(xiaozhi.Options{
+		OTA: t.front.url("/xiaozhi/ota/"), Scale: 0.1, Tries: 10, Dial: t.front.dial,
+		Tools: []xiaozhi.Tool{{
+			Name: "self.mark", Description: "Sets a mark.", Args: []xiaozhi.Arg{{Name: "id", Type: "string"}},
+			Do: func(_ context.Context, args xiaozhi.Args) (string, error) {
+				p.marks.set(args["id"].(string))
+				return "true", nil
+			},
+		}},
+		Watch: func(e xiaozhi.Event) {
+			if e.Kind == xiaozhi.EventCode {
+				t.inst[0].command(nil, "device", "approve", e.Text, "--name", "porch") //nolint:errcheck // its tool is awaited
+			}
+		},
+	})
+	return p.board.Boot(ctx)
 }
 
 // sayBack is the agent behind the plugin: it says in two pieces what it was told last.
@@ -149,6 +179,9 @@ func (p *peers) serveMarks() (address string, err error) {
 func (p *peers) close() {
 	if p.node != nil {
 		p.node.Close()
+	}
+	if p.board != nil {
+		p.board.Close()
 	}
 	if p.stop != nil {
 		p.stop()

@@ -36,6 +36,7 @@ type town struct {
 	glasses, desk, node string // keys
 	echo, claw          int64  // numbers of bots
 	clawToken           string
+	points              [4]string // the ids of those that are reviewed
 }
 
 const databaseName = "chaos"
@@ -83,8 +84,24 @@ func openTown(ctx context.Context) (t *town, err error) {
 	if err := t.front.await(ctx); err != nil {
 		return t, err
 	}
-	t.peers, err = t.plugIn(ctx)
-	return t, err
+	if t.peers, err = t.plugIn(ctx); err != nil {
+		return t, err
+	}
+	return t, t.addPoints(ctx)
+}
+
+// addPoints adds the points that are reviewed.
+func (t *town) addPoints(ctx context.Context) error {
+	c := &caller{client: fresh(), key: t.desk, url: t.front.url("/mcp")}
+	for i := range t.points {
+		heard, words := c.call(ctx, "create_knowledge_point", map[string]string{"question": fmt.Sprint("reviewed ", i), "answer": "again and again"})
+		var made struct{ ID string }
+		if err := json.Unmarshal([]byte(words), &made); heard != done || err != nil {
+			return fmt.Errorf("a point to review: %s %w", words, err)
+		}
+		t.points[i] = made.ID
+	}
+	return nil
 }
 
 // close stops everything; forget removes the folder.
@@ -159,6 +176,7 @@ type instance struct {
 	program  string
 	folder   string
 	address  string // at which it listens
+	mqtt     string // and for boards on MQTT
 	env      []string
 	database *proxytest.Proxy
 	bus      [instances]*proxytest.Proxy
@@ -180,6 +198,9 @@ func (t *town) newInstance(i int) (n *instance, err error) {
 	if n.address, err = freeAddress(); err != nil {
 		return nil, err
 	}
+	if n.mqtt, err = freeAddress(); err != nil {
+		return nil, err
+	}
 	if n.database, err = proxytest.Start(t.postgres.Addr()); err != nil {
 		return nil, err
 	}
@@ -194,6 +215,7 @@ func (t *town) newInstance(i int) (n *instance, err error) {
 	n.env = append(os.Environ(), "LANG=en_US.UTF-8", "PATCHBAY_LANG=en", "PATCHBAY_DATA="+n.folder, "PATCHBAY_LISTEN="+n.address,
 		"PATCHBAY_DATABASE_URL="+database, "PATCHBAY_BUS_URL="+strings.Join(urls, ","), "PATCHBAY_BUS_NAME="+n.name,
 		"PATCHBAY_SECRET="+strings.Repeat("c4", 32), "PATCHBAY_TRACE_CONTENT=true", "PATCHBAY_AUDIT_ARGS=true",
+		"PATCHBAY_XIAOZHI_TRANSPORT=mqtt", "PATCHBAY_XIAOZHI_MQTT="+n.mqtt, "PATCHBAY_XIAOZHI_AUDIO=127.0.0.1:0",
 		"PATCHBAY_FETCH_PRIVATE_HOSTS=127.0.0.1", "PATCHBAY_LIMITS_CALL_RATE=1000000")
 	return n, nil
 }

@@ -64,7 +64,7 @@ func kept(ctx context.Context, db *store.DB) (map[string]int, error) {
 			return nil, err
 		}
 		for _, c := range calls {
-			if strings.HasSuffix(c.Tool, "_mark") && c.Outcome == "done" {
+			if strings.HasSuffix(c.Tool, "mark") && c.Outcome == "done" {
 				there["call "+c.Args]++
 			}
 			after = store.Place{At: c.At, ID: c.ID}
@@ -88,6 +88,20 @@ func kept(ctx context.Context, db *store.DB) (map[string]int, error) {
 			after = f.Key(&points[i])
 		}
 		if len(points) < page {
+			break
+		}
+	}
+	var last store.LogEntry
+	for {
+		log, err := db.Learn.Log(ctx, people[0].ID, 0, last.At, last.ID, page)
+		if err != nil {
+			return nil, err
+		}
+		for i := range log {
+			there["review "+log[i].ID]++
+			last = log[i]
+		}
+		if len(log) < page {
 			return there, nil
 		}
 	}
@@ -109,6 +123,8 @@ func (l *load) judge(there map[string]int) *verdict {
 			name = "question " + o.id
 		case addPoint:
 			name = "point " + o.id
+		case review:
+			name = "review " + o.id
 		default:
 			name = fmt.Sprintf(`call {"id":"%s"}`, o.id)
 			if n := marks.times[o.id]; n > 1 {
