@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path"
 	"syscall"
 	"time"
@@ -63,6 +64,20 @@ var kinds = []faultKind{
 	}},
 	{"database restart", "PostgreSQL crashes, and starts at once", func(ctx context.Context, t *town, f fault) error {
 		t.postgres.Stop()
+		return t.postgres.Start()
+	}},
+	{"database disk full", "PostgreSQL's disk is full for 8 s, and it is started again (only as root)", func(ctx context.Context, t *town, f fault) error {
+		if t.disk == "" {
+			return nil
+		}
+		if err := t.fillDisk(); err != nil {
+			return err
+		}
+		pause(ctx, 8*time.Second)
+		if err := os.Remove(t.filler()); err != nil {
+			return err
+		}
+		t.postgres.Stop() // it may have given up
 		return t.postgres.Start()
 	}},
 	{"database mute", "nobody hears anything of the database for 10 s", func(ctx context.Context, t *town, f fault) error {

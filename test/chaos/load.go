@@ -153,7 +153,7 @@ func (l *load) warm(ctx context.Context) error {
 type line struct {
 	lasted             time.Duration
 	done, told, broken int
-	longest            time.Duration // until somebody had an answer, good or bad
+	longest            op // until somebody had an answer, good or bad
 	normal             string
 	first              int // of the operations
 }
@@ -206,7 +206,9 @@ func (l *load) suffer(ctx context.Context, f fault) (out line, err error) {
 		case broken:
 			out.broken++
 		}
-		out.longest = max(out.longest, o.took)
+		if o.took > out.longest.took {
+			out.longest = *o
+		}
 	}
 	return out, err
 }

@@ -111,9 +111,10 @@ func run(ctx context.Context, o options) (good bool, err error) {
 			line.normal = "NOT: " + err.Error()
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\n", f, short(time.Since(began)), short(line.lasted),
-			line.done, line.told, line.broken, short(line.longest), line.normal)
+			line.done, line.told, line.broken, short(line.longest.took), line.normal)
 		w.Flush() //nolint:errcheck // standard output
 		if o.words {
+			fmt.Printf("         longest: %s, after %s: %s %.160s\n", line.longest.kind, short(line.longest.took), line.longest.heard, line.longest.words)
 			for _, text := range l.said(line.first) {
 				fmt.Println("       ", text)
 			}

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib"
@@ -26,6 +27,7 @@ const instances = 3
 // town is everything that runs: the database, the bus, the instances, what is plugged in.
 type town struct {
 	dir      string
+	disk     string // the database's own; empty: it has none
 	program  string
 	postgres *storetest.Server
 	bus      [instances]*busServer
@@ -54,6 +56,9 @@ func openTown(ctx context.Context) (t *town, err error) {
 		return t, err
 	}
 	if t.program, err = built.Program(t.dir); err != nil {
+		return t, err
+	}
+	if err := t.mountDisk(); err != nil {
 		return t, err
 	}
 	if t.postgres, err = storetest.StartServer(false); err != nil {
@@ -125,10 +130,49 @@ func (t *town) close(forget bool) {
 	if t.postgres != nil {
 		t.postgres.Close()
 	}
+	if t.disk != "" {
+		syscall.Unmount(t.disk, syscall.MNT_DETACH) //nolint:errcheck // the folder's removal tells
+	}
 	if forget && t.dir != "" {
 		os.RemoveAll(t.dir)
 	}
 }
+
+// diskSize is how large the database's disk is.
+const diskSize = 2 << 30
+
+// mountDisk gives the database a disk of its own, in memory, which can be filled. Who may not
+// mount goes without.
+func (t *town) mountDisk() error {
+	disk := filepath.Join(t.dir, "disk")
+	if err := errors.Join(os.Chmod(t.dir, 0o755), os.Mkdir(disk, 0o755)); err != nil { // PostgreSQL runs as somebody else
+		return err
+	}
+	if syscall.Mount("none", disk, "tmpfs", 0, fmt.Sprint("size=", diskSize)) != nil {
+		return nil
+	}
+	t.disk = disk
+	return os.Setenv("TMPDIR", disk) // where it puts its data
+}
+
+// fillDisk fills the database's disk.
+func (t *town) fillDisk() error {
+	f, err := os.Create(t.filler())
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for zeros := make([]byte, 1<<20); len(zeros) > 0; {
+		if _, err := f.Write(zeros); errors.Is(err, syscall.ENOSPC) {
+			zeros = zeros[:len(zeros)/16]
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *town) filler() string { return filepath.Join(t.disk, "filler") }
 
 func (t *town) createDatabase(ctx context.Context) error {
 	db, err := sql.Open("pgx", t.postgres.URL("postgres"))

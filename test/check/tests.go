@@ -17,7 +17,7 @@ import (
 )
 
 // testLimit ends a package whose tests hang.
-const testLimit = "20m"
+const testLimit = "45m"
 
 // testOptions say how tests are run.
 type testOptions struct {
