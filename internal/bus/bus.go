@@ -5,6 +5,7 @@ package bus
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -17,7 +18,6 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nuid"
 )
 
 // Options say where the bus is.
@@ -84,7 +84,7 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	b := &Bus{Instance: nuid.Next(), prefix: "pb.", log: o.Logger, peers: map[string]time.Time{}, stop: make(chan struct{})}
+	b := &Bus{Instance: rand.Text(), prefix: "pb.", log: o.Logger, peers: map[string]time.Time{}, stop: make(chan struct{})}
 	if o.Name != "" {
 		b.Instance = o.Name + "-" + b.Instance[len(b.Instance)-6:]
 	}

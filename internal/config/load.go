@@ -1,14 +1,11 @@
 package config
 
 import (
-	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/knadh/koanf/providers/confmap"
-	"github.com/knadh/koanf/v2"
 )
 
 // Sources is where settings come from. What stands later overrides what stands
@@ -85,18 +82,15 @@ func Load(s Sources) (*Config, []Origin, error) {
 	return c, inOrder(origins), nil
 }
 
-// fill makes a Config of layers of values by path; later ones win. The values
-// have the types of the fields already, so that it cannot fail for any input.
+// fill makes a Config of layers of values by path; later ones win. The values have the
+// types of the fields.
 func fill(layers ...map[string]any) *Config {
-	k := koanf.New(".")
-	for _, l := range layers {
-		if err := k.Load(confmap.Provider(l, "."), nil); err != nil {
-			panic(fmt.Sprintf("config: cannot merge: %v", err))
-		}
-	}
 	c := new(Config)
-	if err := k.UnmarshalWithConf("", c, koanf.UnmarshalConf{Tag: "key"}); err != nil {
-		panic(fmt.Sprintf("config: cannot fill: %v", err))
+	fields := reflect.ValueOf(c).Elem()
+	for _, l := range layers {
+		for path, value := range l {
+			fields.FieldByIndex(known.byPath[path].index).Set(reflect.ValueOf(value))
+		}
 	}
 	return c
 }
