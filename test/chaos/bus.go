@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"patchbay/test/built"
 )
 
 // busServer is a NATS server of a cluster, which can be stopped and started again.
@@ -22,11 +24,11 @@ type busServer struct {
 func (t *town) startBus() error {
 	var routes []*url.URL
 	for i := range t.bus {
-		clients, err := freeAddress()
+		clients, err := built.FreeAddress()
 		if err != nil {
 			return err
 		}
-		cluster, err := freeAddress()
+		cluster, err := built.FreeAddress()
 		if err != nil {
 			return err
 		}

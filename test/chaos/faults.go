@@ -31,16 +31,16 @@ var kinds = []faultKind{
 	}},
 	{"kill all", "all instances are killed at once, and started 3 s later", func(ctx context.Context, t *town, f fault) error {
 		for _, n := range t.inst {
-			if err := n.signal(syscall.SIGKILL); err != nil {
+			if err := n.Signal(syscall.SIGKILL); err != nil {
 				return err
 			}
 		}
 		for _, n := range t.inst {
-			n.await(time.Minute)
+			n.Await(time.Minute)
 		}
 		pause(ctx, 3*time.Second)
 		for _, n := range t.inst {
-			if err := n.start(ctx); err != nil {
+			if err := n.Start(); err != nil {
 				return err
 			}
 		}
@@ -51,11 +51,11 @@ var kinds = []faultKind{
 	}},
 	{"freeze", "an instance stands still for 12 s", func(ctx context.Context, t *town, f fault) error {
 		n := t.inst[f.which]
-		if err := n.signal(syscall.SIGSTOP); err != nil {
+		if err := n.Signal(syscall.SIGSTOP); err != nil {
 			return err
 		}
 		pause(ctx, 12*time.Second)
-		return n.signal(syscall.SIGCONT)
+		return n.Signal(syscall.SIGCONT)
 	}},
 	{"database crash", "PostgreSQL crashes, and starts 8 s later", func(ctx context.Context, t *town, f fault) error {
 		t.postgres.Stop()
@@ -161,15 +161,15 @@ var kinds = []faultKind{
 
 // restart ends an instance, and starts it again after a while.
 func restart(ctx context.Context, n *instance, how syscall.Signal, after time.Duration) error {
-	if err := n.signal(how); err != nil {
+	if err := n.Signal(how); err != nil {
 		return err
 	}
-	n.await(2 * time.Minute)
+	n.Await(2 * time.Minute)
 	pause(ctx, after)
-	if err := n.start(ctx); err != nil {
+	if err := n.Start(); err != nil {
 		return err
 	}
-	return n.ready(ctx)
+	return n.Ready(ctx)
 }
 
 // onBus does something to all of an instance's ways to the bus, for a while.

@@ -5,17 +5,14 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/http"
 	"sync"
 	"time"
+
+	"patchbay/test/built"
 )
 
-const (
-	// lookEvery is how often the front looks which instances are ready, and lookLimit how
-	// long it waits for one to say so.
-	lookEvery = 300 * time.Millisecond
-	lookLimit = time.Second
-)
+// lookEvery is how often the front looks which instances are ready.
+const lookEvery = 300 * time.Millisecond
 
 // front is what stands before the instances, as a reverse proxy does: it gives each connection
 // to one that is ready. Connections that there are stay where they are.
@@ -67,11 +64,10 @@ func (f *front) drop() {
 
 // look looks again and again whether an instance is ready.
 func (f *front) look(ctx context.Context, n *instance) {
-	client := &http.Client{Timeout: lookLimit, Transport: &http.Transport{DisableKeepAlives: true}}
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
-		ok := isReady(ctx, client, n)
+		ok := built.IsReady(ctx, n.Address)
 		f.mu.Lock()
 		f.ready[n] = ok
 		f.mu.Unlock()
@@ -81,30 +77,6 @@ func (f *front) look(ctx context.Context, n *instance) {
 			return
 		}
 	}
-}
-
-func isReady(ctx context.Context, client *http.Client, n *instance) bool {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.address+"/readyz", nil)
-	if err != nil {
-		return false
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return false
-	}
-	resp.Body.Close()
-	return resp.StatusCode == http.StatusOK
-}
-
-// ready waits until it is ready.
-func (n *instance) ready(ctx context.Context) error {
-	client := &http.Client{Timeout: lookLimit, Transport: &http.Transport{DisableKeepAlives: true}}
-	for end := time.Now().Add(time.Minute); time.Now().Before(end) && ctx.Err() == nil; pause(ctx, 50*time.Millisecond) {
-		if isReady(ctx, client, n) {
-			return nil
-		}
-	}
-	return errors.New("the instance does not get ready")
 }
 
 // await waits until all instances are ready.
@@ -177,7 +149,7 @@ func (f *front) serve(c net.Conn) {
 	defer f.forget(c)
 	f.remember(c)
 	for _, n := range f.order() {
-		to, err := net.DialTimeout("tcp", n.address, lookLimit)
+		to, err := net.DialTimeout("tcp", n.Address, built.ReadyLimit)
 		if err != nil {
 			continue
 		}

@@ -128,8 +128,8 @@ func (l *load) normal(ctx context.Context) error {
 				limit, cancel := context.WithTimeout(ctx, probeLimit)
 				defer cancel()
 				number := l.o.workers + len(errs)*i + int(k) // nobody who asks otherwise
-				if o := l.do(limit, k, "http://"+n.address, number); o.heard != done {
-					errs[i*int(kindCount)+int(k)] = fmt.Errorf("%s at %s: %.150s", k, n.name, o.words)
+				if o := l.do(limit, k, "http://"+n.Address, number); o.heard != done {
+					errs[i*int(kindCount)+int(k)] = fmt.Errorf("%s at %s: %.150s", k, n.Name, o.words)
 				}
 			})
 		}

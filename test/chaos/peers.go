@@ -56,7 +56,7 @@ func (t *town) plugIn(ctx context.Context) (*peers, error) {
 	if err != nil {
 		return p, err
 	}
-	if err := t.inst[0].command(nil, "upstream", "add", "marks", "--url", "http://"+address+"/mcp", "--no-check"); err != nil {
+	if err := t.inst[0].Command(nil, "upstream", "add", "marks", "--url", "http://"+address+"/mcp", "--no-check"); err != nil {
 		return p, err
 	}
 	running, stop := context.WithCancel(context.Background())
@@ -86,7 +86,7 @@ func (t *town) plugIn(ctx context.Context) (*peers, error) {
 func (p *peers) approved(ctx context.Context, t *town) error {
 	c := &caller{key: t.desk, url: t.front.url("/mcp")}
 	for {
-		t.inst[0].command(nil, "pair", "approve", "Hall") //nolint:errcheck // it was approved before, or does not wait yet
+		t.inst[0].Command(nil, "pair", "approve", "Hall") //nolint:errcheck // it was approved before, or does not wait yet
 		names, err := c.tools(ctx)
 		for _, name := range names {
 			switch {
@@ -120,7 +120,7 @@ func (p *peers) turnOn(ctx context.Context, t *town) error {
 		}},
 		Watch: func(e xiaozhi.Event) {
 			if e.Kind == xiaozhi.EventCode {
-				t.inst[0].command(nil, "device", "approve", e.Text, "--name", "porch") //nolint:errcheck // its tool is awaited
+				t.inst[0].Command(nil, "device", "approve", e.Text, "--name", "porch") //nolint:errcheck // its tool is awaited
 			}
 		},
 	})

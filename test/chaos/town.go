@@ -6,13 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib"
 
@@ -82,7 +79,7 @@ func openTown(ctx context.Context) (t *town, err error) {
 		return t, err
 	}
 	for _, n := range t.inst {
-		if err := n.start(ctx); err != nil {
+		if err := n.Start(); err != nil {
 			return t, err
 		}
 	}
@@ -195,16 +192,16 @@ func (t *town) setUp() error {
 		Key string `json:"key"`
 	}
 	return errors.Join(
-		first.command(nil, "user", "add", "ada"),
-		first.command(&bot, "bot", "add", "--name", "parrot", "--kind", "echo"),
+		first.Command(nil, "user", "add", "ada"),
+		first.Command(&bot, "bot", "add", "--name", "parrot", "--kind", "echo"),
 		take(&t.echo, &bot.ID),
-		first.command(&bot, "bot", "add", "--name", "claw", "--kind", "eyeclaw"),
+		first.Command(&bot, "bot", "add", "--name", "claw", "--kind", "eyeclaw"),
 		take(&t.claw, &bot.ID), take(&t.clawToken, &bot.SDKToken),
-		first.command(&key, "key", "add", "--name", "glasses", "--scope", "lingzhu"),
+		first.Command(&key, "key", "add", "--name", "glasses", "--scope", "lingzhu"),
 		take(&t.glasses, &key.Key),
-		first.command(&key, "key", "add", "--name", "desk", "--scope", "mcp", "--scope", "learn"),
+		first.Command(&key, "key", "add", "--name", "desk", "--scope", "mcp", "--scope", "learn"),
 		take(&t.desk, &key.Key),
-		first.command(&key, "key", "add", "--name", "node", "--scope", "node"),
+		first.Command(&key, "key", "add", "--name", "node", "--scope", "node"),
 		take(&t.node, &key.Key),
 	)
 }
@@ -214,35 +211,17 @@ func take[T any](to, from *T) error {
 	return nil
 }
 
-// instance is one server: its folder, its ways to the database and the bus, its process.
+// instance is one server, with its ways to the database and the bus.
 type instance struct {
-	name     string
-	program  string
-	folder   string
-	address  string // at which it listens
-	mqtt     string // and for boards on MQTT
-	env      []string
+	*built.Instance
+	mqtt     string // where boards on MQTT connect
 	database *proxytest.Proxy
 	bus      [instances]*proxytest.Proxy
-	log      *os.File
-
-	cmd   *exec.Cmd
-	ended chan struct{} // closed when the process has ended
 }
 
 func (t *town) newInstance(i int) (n *instance, err error) {
-	n = &instance{name: string(rune('a' + i)), program: t.program}
-	n.folder = filepath.Join(t.dir, n.name)
-	if err := os.Mkdir(n.folder, 0o700); err != nil {
-		return nil, err
-	}
-	if n.log, err = os.Create(filepath.Join(t.dir, n.name+".log")); err != nil {
-		return nil, err
-	}
-	if n.address, err = freeAddress(); err != nil {
-		return nil, err
-	}
-	if n.mqtt, err = freeAddress(); err != nil {
+	n = &instance{}
+	if n.mqtt, err = built.FreeAddress(); err != nil {
 		return nil, err
 	}
 	if n.database, err = proxytest.Start(t.postgres.Addr()); err != nil {
@@ -256,83 +235,19 @@ func (t *town) newInstance(i int) (n *instance, err error) {
 		urls = append(urls, "nats://"+n.bus[j].Addr())
 	}
 	database := strings.Replace(t.postgres.URL(databaseName), t.postgres.Addr(), n.database.Addr(), 1)
-	n.env = append(os.Environ(), "LANG=en_US.UTF-8", "PATCHBAY_LANG=en", "PATCHBAY_DATA="+n.folder, "PATCHBAY_LISTEN="+n.address,
-		"PATCHBAY_DATABASE_URL="+database, "PATCHBAY_BUS_URL="+strings.Join(urls, ","), "PATCHBAY_BUS_NAME="+n.name,
+	n.Instance, err = built.NewInstance(t.program, t.dir, string(rune('a'+i)),
+		"PATCHBAY_DATABASE_URL="+database, "PATCHBAY_BUS_URL="+strings.Join(urls, ","),
 		"PATCHBAY_SECRET="+strings.Repeat("c4", 32), "PATCHBAY_TRACE_CONTENT=true", "PATCHBAY_AUDIT_ARGS=true",
 		"PATCHBAY_XIAOZHI_TRANSPORT=mqtt", "PATCHBAY_XIAOZHI_MQTT="+n.mqtt, "PATCHBAY_XIAOZHI_AUDIO=127.0.0.1:0",
 		"PATCHBAY_FETCH_PRIVATE_HOSTS=127.0.0.1", "PATCHBAY_LIMITS_CALL_RATE=1000000")
-	return n, nil
-}
-
-// command runs a command on its folder, and reads the JSON that it prints.
-func (n *instance) command(out any, args ...string) error {
-	cmd := exec.Command(n.program, append(args, "--json")...)
-	cmd.Env = n.env
-	var complaint strings.Builder
-	cmd.Stderr = &complaint
-	text, err := cmd.Output()
-	if err == nil && out != nil {
-		err = json.Unmarshal(text, out)
-	}
-	if err != nil {
-		return fmt.Errorf("patchbay %s: %w\n%s%s", strings.Join(args, " "), err, complaint.String(), text)
-	}
-	return nil
-}
-
-// start starts its process, and does not wait until it is ready.
-func (n *instance) start(context.Context) error {
-	cmd := exec.Command(n.program, "serve")
-	cmd.Env, cmd.Stderr = n.env, n.log
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	n.cmd, n.ended = cmd, make(chan struct{})
-	go func() {
-		cmd.Wait() //nolint:errcheck // it is killed, or says in its log what is wrong
-		close(n.ended)
-	}()
-	return nil
-}
-
-// signal sends a signal to its process.
-func (n *instance) signal(s os.Signal) error {
-	if n.cmd == nil {
-		return errors.New("it does not run")
-	}
-	return n.cmd.Process.Signal(s)
-}
-
-// await waits until its process has ended, and kills it if that takes too long.
-func (n *instance) await(patience time.Duration) {
-	select {
-	case <-n.ended:
-	case <-time.After(patience):
-		n.cmd.Process.Kill() //nolint:errcheck // it has ended
-		<-n.ended
-	}
+	return n, err
 }
 
 func (n *instance) close() {
-	if n.cmd != nil {
-		n.cmd.Process.Kill() //nolint:errcheck // it has ended already
-		<-n.ended
-	}
+	n.Close()
 	for _, p := range append(n.bus[:], n.database) {
 		if p != nil {
 			p.Close()
 		}
 	}
-	if n.log != nil {
-		n.log.Close()
-	}
-}
-
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }

@@ -23,7 +23,7 @@ const verifyLimit = time.Minute
 
 // verify looks for what was acknowledged, until everything is there or time is up.
 func (l *load) verify(ctx context.Context) (*verdict, error) {
-	db, err := store.Open(ctx, store.Options{URL: l.town.postgres.URL(databaseName), Folder: l.town.inst[0].folder})
+	db, err := store.Open(ctx, store.Options{URL: l.town.postgres.URL(databaseName), Folder: l.town.inst[0].Folder})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	openclaw "patchbay/internal/plug/openclaw/sim"
+	nodewire "patchbay/internal/plug/openclaw/wire"
+	"patchbay/internal/plug/xiaozhi"
+	"patchbay/internal/plug/xiaozhi/sim"
+)
+
+// clientsFlag makes this program a process with devices; it is for itself only.
+const clientsFlag = "-clients"
+
+const (
+	// openers is how many devices of a process connect for the first time at a time.
+	openers = 24
+	// tellEvery is how often a process tells how its devices are.
+	tellEvery = 200 * time.Millisecond
+	// bootAgain is the pause after a call home that failed.
+	bootAgain = time.Second
+	// echoSubject is where a process answers bare requests.
+	echoSubject = "bench.echo"
+)
+
+// order is what a process with devices is told, in one line of JSON. It ends with its standard
+// input.
+type order struct {
+	Places []place `json:"places"`
+	// Boards and Nodes are ranges of numbers: from, to.
+	Boards    [2]int `json:"boards"`
+	Nodes     [2]int `json:"nodes"`
+	NodesFile string `json:"nodes_file"`
+	Echo      string `json:"echo,omitempty"` // the NATS server on which it answers bare requests
+}
+
+// report is what a process tells again and again.
+type report struct {
+	Boards int `json:"boards"` // that are connected
+	Nodes  int `json:"nodes"`
+	counts
+	Why string `json:"why,omitempty"` // of what went wrong last
+}
+
+func (r *report) add(o report) {
+	r.Boards += o.Boards
+	r.Nodes += o.Nodes
+	r.Connects += o.Connects
+	r.Refused += o.Refused
+	r.Broken += o.Broken
+	r.Unreached += o.Unreached
+	if o.Why != "" {
+		r.Why = o.Why
+	}
+}
+
+func boardID(number int) (mac, client string) {
+	return fmt.Sprintf("02:be:00:%02x:%02x:%02x", number>>16&0xff, number>>8&0xff, number&0xff), fmt.Sprintf("be000000-0000-4000-8000-%012x", number)
+}
+
+func nodeName(number int) string { return fmt.Sprint("node ", number) }
+
+var (
+	nodeCaps     = []string{nodewire.CapMCP}
+	nodeCommands = []string{nodewire.CommandTool}
+	nodeTools    = []nodewire.PluginTool{{
+		PluginID: nodewire.PluginMCP, Name: "hall_mark", Description: "Sets a mark.", Parameters: json.RawMessage(`{"type":"object"}`), Command: nodewire.CommandTool,
+		MCP: &nodewire.ToolRef{Server: "hall", Tool: "mark"},
+	}}
+)
+
+// flock are the devices of one process.
+type flock struct {
+	*balancer
+	boards []*sim.Board
+	nodes  []*openclaw.Node           // nil: not made yet; with mu held
+	made   func(i int) *openclaw.Node // makes a node, which connects at once
+	failed atomic.Value               // string: what went wrong last
+}
+
+// clients is a process with devices.
+func clients(in io.Reader, out io.Writer) error {
+	lines := bufio.NewReader(in)
+	text, err := lines.ReadBytes('\n')
+	if err != nil {
+		return err
+	}
+	var o order
+	if err := json.Unmarshal(text, &o); err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	go func() {
+		io.Copy(io.Discard, lines) //nolint:errcheck // its end is all that counts
+		stop()
+	}()
+	if o.Echo != "" {
+		conn, err := answerBare(o.Echo)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+	}
+	f := &flock{balancer: newBalancer(ctx, o.Places)}
+	if err := f.make(o); err != nil {
+		return err
+	}
+	go f.look(ctx)   // it ends with the process, as all devices do
+	go f.turnOn(ctx) // as above
+	tick := time.NewTicker(tellEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if err := json.NewEncoder(out).Encode(f.report()); err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// answerBare answers requests with what they have brought.
+func answerBare(url string) (*nats.Conn, error) {
+	conn, err := nats.Connect(url)
+	if err != nil {
+		return nil, err
+	}
+	_, err = conn.Subscribe(echoSubject, func(m *nats.Msg) { m.Respond(m.Data) }) //nolint:errcheck // who asks notices
+	if err == nil {
+		err = conn.Flush()
+	}
+	return conn, err
+}
+
+// make makes the boards, which do nothing yet, and learns who the nodes are.
+func (f *flock) make(o order) error {
+	for i := o.Boards[0]; i < o.Boards[1]; i++ {
+		mac, client := boardID(i)
+		pin := -1
+		if i < pinned {
+			pin = i % instances
+		}
+		f.boards = append(f.boards, sim.New(sim.Options{
+			OTA: "http://" + homeAddress + xiaozhi.HomePath, MAC: mac, UUID: client, Profile: sim.FW25, Dial: f.dialer(i, pin),
+			Latency: func() time.Duration { return 0 }, Slack: time.Hour, // what is late is measured here, and no rule that is broken
+		}))
+	}
+	text, err := os.ReadFile(o.NodesFile)
+	if err != nil {
+		return err
+	}
+	var devices []device
+	if err := json.Unmarshal(text, &devices); err != nil {
+		return err
+	}
+	f.nodes = make([]*openclaw.Node, o.Nodes[1]-o.Nodes[0])
+	f.made = func(i int) *openclaw.Node {
+		number := o.Nodes[0] + i
+		d := devices[number]
+		return openclaw.NewNode(openclaw.Options{
+			URL: "ws://" + homeAddress, Token: d.Token, Own: d.Token, Identity: d.Identity, Name: nodeName(number), Caps: nodeCaps, Commands: nodeCommands, Tools: nodeTools,
+			Quiet: true, Serial: true, Handle: markNothing, Over: &http.Transport{DialContext: f.dialer(1<<17+number, -1), DisableKeepAlives: true},
+		})
+	}
+	return nil
+}
+
+func markNothing(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+	return json.RawMessage(`{"content":[]}`), nil
+}
+
+// turnOn turns all devices on for the first time.
+func (f *flock) turnOn(ctx context.Context) {
+	var next atomic.Int64
+	var work sync.WaitGroup
+	for range openers {
+		work.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(f.boards)+len(f.nodes) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				if i < len(f.boards) {
+					f.boot(ctx, f.boards[i])
+				} else {
+					f.join(ctx, i-len(f.boards))
+				}
+			}
+		})
+	}
+	work.Wait()
+}
+
+func (f *flock) boot(ctx context.Context, b *sim.Board) {
+	for ctx.Err() == nil {
+		err := b.Boot(ctx)
+		if err == nil {
+			return
+		}
+		f.failed.Store("a board: " + err.Error())
+		pause(ctx, bootAgain)
+	}
+}
+
+func (f *flock) join(ctx context.Context, i int) {
+	n := f.made(i)
+	f.mu.Lock()
+	f.nodes[i] = n
+	f.mu.Unlock()
+	limit, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if n.Connected(limit) != nil { // it goes on trying
+		s, _ := n.State()
+		f.failed.Store(fmt.Sprint("a node: ", s.Err))
+	}
+}
+
+// report counts who is connected.
+func (f *flock) report() report {
+	r := report{counts: f.counted()}
+	for _, b := range f.boards {
+		if b.View().Online {
+			r.Boards++
+		}
+	}
+	f.mu.Lock()
+	nodes := append([]*openclaw.Node(nil), f.nodes...)
+	f.mu.Unlock()
+	for _, n := range nodes {
+		if n == nil {
+			continue
+		}
+		if s, _ := n.State(); s.Connected {
+			r.Nodes++
+		}
+	}
+	r.Why, _ = f.failed.Load().(string)
+	return r
+}

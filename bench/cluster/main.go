@@ -1,0 +1,136 @@
+// Command cluster measures what devices cost an installation of three instances.
+//
+//	go run ./bench/cluster                              24,000 boards and 6,000 nodes
+//	go run ./bench/cluster -boards 800 -nodes 200       a trial
+//
+// It starts three instances of the program, a PostgreSQL and a NATS server, and connects
+// idle voice boards over MQTT, and OpenClaw nodes, which spread over the instances. Then it
+// tells:
+//
+//   - memory: of a device that is only known, which is on every instance, and of one that is
+//     connected, on all instances together;
+//   - traffic while nothing happens, and for each connection: messages and bytes on the bus, as
+//     the NATS server counts them, and commits of PostgreSQL;
+//   - how long it takes until all devices are back after one instance was restarted, after all
+//     were, one after the other, and after one was killed; and how many were refused meanwhile;
+//   - a call of a board's tool at the instance that holds the board, the same at another
+//     instance, and a bare request and answer of the same size over the same NATS server.
+//
+// The devices are in processes of their own, two or more, since each connection needs an open
+// file, and a process may have only so many (ulimit -n). Each device has an address of its own
+// in 127.0.0.0/8, which works on Linux. There is no load balancer: a device connects to the
+// instance that has the fewest of its process's devices, of those whose /readyz says that
+// they are ready, as a load balancer in front would have it.
+//
+// On a small machine everything shares the same processors: PostgreSQL, NATS and the devices
+// too. Read the processor time, which is told for each of them.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// options are the command line.
+type options struct {
+	boards, nodes int
+	span          time.Duration
+	calls         int
+	restarts      bool
+	json          bool
+	keep          bool
+}
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == clientsFlag {
+		if err := clients(os.Stdin, os.Stdout); err != nil {
+			fail(err)
+		}
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := measure(ctx, parse()); err != nil {
+		stop()
+		fail(err)
+	}
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "cluster:", err)
+	os.Exit(1)
+}
+
+func parse() (o options) {
+	flag.IntVar(&o.boards, "boards", 24_000, "voice boards that are connected over MQTT, and silent")
+	flag.IntVar(&o.nodes, "nodes", 6_000, "OpenClaw nodes that are connected, and silent")
+	flag.DurationVar(&o.span, "d", 30*time.Second, "for how long the idle installation is measured")
+	flag.IntVar(&o.calls, "calls", 2_000, "how many calls of each kind are measured, one after the other")
+	flag.BoolVar(&o.restarts, "restarts", true, "restart instances, and measure until all devices are back")
+	flag.BoolVar(&o.json, "json", false, "print what was measured as lines of JSON")
+	flag.BoolVar(&o.keep, "keep", false, "keep the folder with the logs")
+	flag.Parse()
+	return o
+}
+
+// row is one thing that was measured.
+type row struct {
+	What  string  `json:"what"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+	Note  string  `json:"note,omitempty"`
+}
+
+// print prints a row at once: the next one may take minutes.
+func (o *options) print(what string, value float64, unit, note string, args ...any) {
+	r := row{what, value, unit, fmt.Sprintf(note, args...)}
+	if o.json {
+		json.NewEncoder(os.Stdout).Encode(r) //nolint:errcheck // standard output
+		return
+	}
+	fmt.Printf("%-44s %12.2f %-18s %s\n", r.What, r.Value, r.Unit, r.Note)
+}
+
+// measure measures one thing after the other.
+func measure(ctx context.Context, o options) (err error) {
+	t, err := openTown(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	if err := t.measureMemory(ctx); err != nil {
+		return fmt.Errorf("memory: %w", err)
+	}
+	if err := t.measureIdle(ctx); err != nil {
+		return fmt.Errorf("idle: %w", err)
+	}
+	if o.calls > 0 {
+		if err := t.measureCalls(ctx); err != nil {
+			return fmt.Errorf("calls: %w", err)
+		}
+	}
+	if o.restarts {
+		if err := t.measureRestarts(ctx); err != nil {
+			return fmt.Errorf("restarts: %w", err)
+		}
+	}
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// share is which part of one processor was used, in percent.
+func share(used, span time.Duration) float64 { return 100 * float64(used) / float64(span) }

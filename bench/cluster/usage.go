@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"patchbay/test/built"
+)
+
+// usage is what was used until a moment.
+type usage struct {
+	at                            time.Time
+	servers, own, clients, tables time.Duration // of processors; own is that of NATS, mostly
+	in, out, bytesIn, bytesOut    float64       // on the bus
+	commits, wal                  float64       // of PostgreSQL
+	counts
+}
+
+// usage looks at everything. What a process had used that has ended is lost.
+func (t *town) usage(ctx context.Context) (u usage, err error) {
+	u = usage{at: time.Now(), own: built.CPU(os.Getpid()), tables: cpuOfPostgres()}
+	for _, n := range t.inst {
+		u.servers += n.CPU()
+	}
+	if t.fleet != nil {
+		u.clients = t.fleet.cpu()
+		r, _ := t.fleet.report()
+		u.counts = r.counts
+	}
+	v, err := t.bus.Varz(nil)
+	if err != nil {
+		return u, err
+	}
+	u.in, u.out, u.bytesIn, u.bytesOut = float64(v.InMsgs), float64(v.OutMsgs), float64(v.InBytes), float64(v.OutBytes)
+	return u, t.db.QueryRowContext(ctx, `SELECT sum(xact_commit), pg_current_wal_lsn() - '0/0' FROM pg_stat_database`).Scan(&u.commits, &u.wal)
+}
+
+// since is what was used since a moment.
+func (u usage) since(was usage) usage {
+	return usage{
+		at: u.at, servers: u.servers - was.servers, own: u.own - was.own, clients: u.clients - was.clients, tables: u.tables - was.tables,
+		in: u.in - was.in, out: u.out - was.out, bytesIn: u.bytesIn - was.bytesIn, bytesOut: u.bytesOut - was.bytesOut,
+		commits: u.commits - was.commits, wal: u.wal - was.wal,
+		counts: counts{u.Connects - was.Connects, u.Refused - was.Refused, u.Broken - was.Broken, u.Unreached - was.Unreached},
+	}
+}
+
+// cpuOfPostgres is the processor time of the server that this process has started, and of its
+// children that run.
+func cpuOfPostgres() (sum time.Duration) {
+	parents := map[int]int{}
+	files, _ := filepath.Glob("/proc/[0-9]*/stat") //nolint:errcheck // the pattern is good
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil || !bytes.Contains(text, []byte("(postgres)")) {
+			continue
+		}
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))                                     //nolint:errcheck // the kernel writes numbers
+		parent, _ := strconv.Atoi(strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))[1]) //nolint:errcheck // as above
+		parents[pid] = parent
+	}
+	for pid, parent := range parents {
+		if parent == os.Getpid() || parents[parent] == os.Getpid() {
+			sum += built.CPU(pid)
+		}
+	}
+	return sum
+}
+
+// memory is that of all instances together.
+type memory struct {
+	rss, live  float64 // in bytes; live is what the garbage collector has left, as good as that can be told from outside
+	goroutines float64
+}
+
+// settle is how long memory may settle before it is looked at: garbage is collected meanwhile.
+const settle = 15 * time.Second
+
+func (t *town) memory(ctx context.Context) (m memory, err error) {
+	pause(ctx, settle)
+	for _, n := range t.inst {
+		m.rss += n.RSS()
+		numbers, err := metrics(ctx, n.Address)
+		if err != nil {
+			return m, err
+		}
+		m.live += numbers["go_memstats_next_gc_bytes"] / 2 // with GOGC=100
+		m.goroutines += numbers["go_goroutines"]
+	}
+	return m, nil
+}
+
+// metrics are the numbers of an instance, those without labels.
+func metrics(ctx context.Context, address string) (map[string]float64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	client := http.Client{Timeout: time.Minute}
+	res, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("metrics: %s: %w", res.Status, err)
+	}
+	all := map[string]float64{}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if n, err := strconv.ParseFloat(value, 64); err == nil {
+			all[name] = n
+		}
+	}
+	return all, nil
+}
