@@ -10,7 +10,8 @@
 //   - memory: of a device that is only known, which is on every instance, and of one that is
 //     connected, on all instances together;
 //   - traffic while nothing happens, and for each connection: messages and bytes on the bus, as
-//     the NATS server counts them, and commits of PostgreSQL;
+//     the NATS server counts them, and transactions of PostgreSQL;
+//   - what it costs everybody that one more board is approved;
 //   - how long it takes until all devices are back after one instance was restarted, after all
 //     were, one after the other, and after one was killed; and how many were refused meanwhile;
 //   - a call of a board's tool at the instance that holds the board, the same at another

@@ -73,7 +73,7 @@ func (t *town) measureMemory(ctx context.Context) error {
 	t.print("first connection of all", took.Seconds(), "s", "%.0f a second; %d refused, %d broken, %d unreached", devices/took.Seconds(), u.Refused, u.Broken, u.Unreached)
 	t.print("  processor of the servers", millis(u.servers)/devices, "ms each", "PostgreSQL %.2f, NATS %.2f, devices %.2f", millis(u.tables)/devices, millis(u.own)/devices, millis(u.clients)/devices)
 	t.print("  on the bus", u.in/devices, "messages each", "%.2f out, %.0f bytes in, %.0f bytes out", u.out/devices, u.bytesIn/devices, u.bytesOut/devices)
-	t.print("  PostgreSQL", u.commits/devices, "commits each", "%.0f bytes of WAL", u.wal/devices)
+	t.print("  PostgreSQL", u.commits/devices, "transactions each", "those that only read, too; %.0f bytes of WAL", u.wal/devices)
 	connected, err := t.memory(ctx)
 	if err != nil {
 		return err
@@ -84,7 +84,8 @@ func (t *town) measureMemory(ctx context.Context) error {
 	return nil
 }
 
-// measureIdle looks what is used while nothing happens.
+// measureIdle looks what is used while nothing happens, and what is used beside that when
+// something has changed.
 func (t *town) measureIdle(ctx context.Context) error {
 	was, err := t.usage(ctx)
 	if err != nil {
@@ -99,7 +100,47 @@ func (t *town) measureIdle(ctx context.Context) error {
 	s := span.Seconds()
 	t.print("idle: processor of an instance", share(u.servers, span)/instances, "% of a core", "PostgreSQL %.2f, NATS %.2f, devices %.2f", share(u.tables, span), share(u.own, span), share(u.clients, span))
 	t.print("idle: on the bus", u.in/s, "messages/s in", "%.1f out, %.1f KB/s in, %.1f KB/s out", u.out/s, u.bytesIn/s/1000, u.bytesOut/s/1000)
-	t.print("idle: PostgreSQL", u.commits/s, "commits/s", "%.1f KB/s of WAL", u.wal/s/1000)
+	t.print("idle: PostgreSQL", u.commits/s, "transactions/s", "%.1f KB/s of WAL", u.wal/s/1000)
+	each := func(d time.Duration) time.Duration { return time.Duration(float64(d) / s) }
+	return t.measureApprovals(ctx, usage{servers: each(u.servers), tables: each(u.tables), commits: u.commits / s})
+}
+
+const (
+	// approvals are how many boards are approved, one each approveEvery, to see what a change
+	// costs that every instance has to hear of.
+	approvals    = 5
+	approveEvery = 3 * time.Second
+)
+
+// measureApprovals approves boards while all others are connected. Idle is what was used
+// meanwhile, in a second.
+func (t *town) measureApprovals(ctx context.Context, idle usage) error {
+	base, err := t.openBase(ctx)
+	if err != nil {
+		return err
+	}
+	defer base.Close()
+	ada, err := base.Store.People.ByName(ctx, "ada")
+	if err != nil {
+		return err
+	}
+	was, err := t.usage(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range approvals {
+		if err := addBoard(ctx, base, t.boards+i, ada.ID); err != nil {
+			return err
+		}
+		pause(ctx, approveEvery)
+	}
+	now, err := t.usage(ctx)
+	if err != nil {
+		return err
+	}
+	u, s := now.since(was), now.at.Sub(was.at).Seconds()
+	more := func(used, idle time.Duration) float64 { return (millis(used) - millis(idle)*s) / approvals }
+	t.print("an approval: processor of each instance", more(u.servers, idle.servers)/instances, "ms", "PostgreSQL %.0f ms, %.0f transactions, in all", more(u.tables, idle.tables), (u.commits-idle.commits*s)/approvals)
 	return nil
 }
 

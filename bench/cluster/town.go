@@ -162,11 +162,7 @@ func (t *town) fill(ctx context.Context) error {
 		return err
 	}
 	defer t.db.Exec(`ALTER DATABASE postgres RESET synchronous_commit`) //nolint:errcheck // commits would seem to be quicker
-	c, _, err := config.Load(config.Sources{Env: t.inst[0].Env})
-	if err != nil {
-		return err
-	}
-	base, err := app.OpenBase(ctx, c, "bench", slog.New(slog.DiscardHandler))
+	base, err := t.openBase(ctx)
 	if err != nil {
 		return err
 	}
@@ -205,6 +201,15 @@ func (t *town) fill(ctx context.Context) error {
 		return err
 	}
 	return os.WriteFile(t.nodesFile(), text, 0o600)
+}
+
+// openBase opens what the instances stand on, as commands do.
+func (t *town) openBase(ctx context.Context) (*app.Base, error) {
+	c, _, err := config.Load(config.Sources{Env: t.inst[0].Env})
+	if err != nil {
+		return nil, err
+	}
+	return app.OpenBase(ctx, c, "bench", slog.New(slog.DiscardHandler))
 }
 
 func (t *town) nodesFile() string { return filepath.Join(t.dir, "nodes.json") }

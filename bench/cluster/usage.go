@@ -20,7 +20,7 @@ type usage struct {
 	at                            time.Time
 	servers, own, clients, tables time.Duration // of processors; own is that of NATS, mostly
 	in, out, bytesIn, bytesOut    float64       // on the bus
-	commits, wal                  float64       // of PostgreSQL
+	commits, wal                  float64       // of PostgreSQL; reads are transactions too
 	counts
 }
 

@@ -1,10 +1,8 @@
 package board
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,7 +11,7 @@ import (
 )
 
 // Outlets that one instance holds are offered on the others too. The holder says
-// on the bus what it holds: what has changed at once, and all of it now and then.
+// on the bus what has changed, at once, and all that it holds to whoever asks; see census.go.
 // A list of tools is told by its print. Whoever does not know a list yet asks for
 // it, a page at a time, and once for all outlets that offer the same: ten thousand
 // devices of one make have one list.
@@ -51,7 +49,9 @@ type held struct {
 // some that has changed.
 type toolsAnnouncement struct {
 	Instance string `json:"i"`
-	Held     []held `json:"h"`
+	// Number counts the changes that the instance has told, to the one in this announcement.
+	Number uint64 `json:"n,omitempty"`
+	Held   []held `json:"h"`
 	// After and Until bound the ids of which Held is all, in order: those from
 	// After, without it, to Until, with it. Empty: no bound.
 	After string `json:"after,omitempty"`
@@ -65,15 +65,19 @@ type toolsAnnouncement struct {
 
 // exchanger is the board's side of all that.
 type exchanger struct {
-	board *Board
-	wake  chan struct{} // something held here has changed
-	done  chan struct{}
-	subs  []*nats.Subscription
-	jobs  sync.WaitGroup
+	board  *Board
+	wake   chan struct{} // something held here has changed
+	done   chan struct{}
+	subs   []*nats.Subscription
+	deafen func() // no more announcements are heard
+	jobs   sync.WaitGroup
 
 	// With catalog.mu held.
-	dirty    map[string]bool // outlets here of which others must be told
-	everyone bool            // others must be told of all
+	dirty    map[string]bool      // outlets here of which others must be told
+	number   uint64               // of changes that others were told of
+	greets   bool                 // others must be told the number
+	askedBy  map[string]bool      // instances that need a census
+	followed map[string]*followed // by instance
 	lists    map[uint64]*list
 	queue    []listFetch // waiting; each list is there once at most
 	fetching int
@@ -86,13 +90,13 @@ type exchanger struct {
 }
 
 func newExchanger(b *Board) (*exchanger, error) {
-	x := &exchanger{board: b, wake: make(chan struct{}, 1), done: make(chan struct{}), dirty: map[string]bool{}, lists: map[uint64]*list{}, running: map[string]context.CancelCauseFunc{}, askers: map[string]string{}}
+	x := &exchanger{board: b, wake: make(chan struct{}, 1), done: make(chan struct{}), dirty: map[string]bool{}, askedBy: map[string]bool{}, followed: map[string]*followed{}, lists: map[uint64]*list{}, running: map[string]context.CancelCauseFunc{}, askers: map[string]string{}}
 	if b.Bus.Alone() {
 		close(x.done)
 		return x, nil
 	}
 	for subject, handle := range map[string]nats.MsgHandler{
-		toolsSubject:                   x.heard,
+		censusSubject(b.Bus.Instance):  x.asked,
 		listSubject(b.Bus.Instance):    x.tellList,
 		callSubject(b.Bus.Instance):    x.serve,
 		cancelSubject(b.Bus.Instance):  x.cancelled,
@@ -104,8 +108,13 @@ func newExchanger(b *Board) (*exchanger, error) {
 		}
 		x.subs = append(x.subs, sub)
 	}
+	// Changes come in the order in which they were told, a census between them.
+	var err error
+	if x.deafen, err = b.Bus.SubscribeInOrder(x.heard, toolsSubject, answerSubject(b.Bus.Instance)); err != nil {
+		return nil, err
+	}
 	b.Bus.OnLost(x.lost)
-	b.Bus.OnMeet(x.retell)
+	b.Bus.OnMeet(x.greet)
 	b.catalog.mu.Lock()
 	defer b.catalog.mu.Unlock()
 	b.catalog.tell = func(id string) {
@@ -119,41 +128,56 @@ func newExchanger(b *Board) (*exchanger, error) {
 
 func (x *exchanger) run() {
 	defer close(x.done)
-	tick := time.NewTicker(announceEvery)
+	tick := time.NewTicker(heartbeat)
 	defer tick.Stop()
 	for {
-		all := false
+		beat := false
 		select {
 		case <-x.wake:
 		case <-tick.C:
-			all = true
+			beat = true
 			x.expire(time.Now())
 		case <-x.board.ctx.Done():
 			return
 		}
-		for _, a := range x.news(all) {
+		news, census, askers := x.news(beat)
+		for _, a := range news {
 			x.publish(toolsSubject, a)
+		}
+		for asker := range askers {
+			for _, a := range census {
+				x.publish(answerSubject(asker), a)
+			}
 		}
 	}
 }
 
 func (x *exchanger) close() {
 	<-x.done
+	if x.deafen != nil {
+		x.deafen()
+	}
 	for _, s := range x.subs {
 		s.Unsubscribe() //nolint:errcheck // the connection is closed next
 	}
 	x.jobs.Wait()
 }
 
-// news are the announcements that are due: of what has changed, and at times of everything.
-func (x *exchanger) news(all bool) []toolsAnnouncement {
+// news are the announcements that are due: of what has changed, and the number that says
+// whether somebody has missed something. Of those who have, askers are to be told the census.
+func (x *exchanger) news(beat bool) (out, census []toolsAnnouncement, askers map[string]bool) {
 	c := x.board.catalog
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	dirty := x.dirty
 	x.dirty = map[string]bool{}
-	var out []toolsAnnouncement
 	a := toolsAnnouncement{Instance: x.board.Bus.Instance, Held: []held{}, Part: true}
+	add := func() {
+		x.number++
+		a.Number = x.number
+		out = append(out, a)
+		a.Held, a.Gone, a.Left = []held{}, nil, nil
+	}
 	for id := range dirty {
 		switch s := c.here[id]; {
 		case s != nil && s.offer.Held:
@@ -164,37 +188,22 @@ func (x *exchanger) news(all bool) []toolsAnnouncement {
 			a.Gone = append(a.Gone, id)
 		}
 		if len(a.Held)+len(a.Gone)+len(a.Left) == announcedAtOnce {
-			out = append(out, a)
-			a.Held, a.Gone, a.Left = []held{}, nil, nil
+			add()
 		}
 	}
-	if len(a.Held)+len(a.Gone)+len(a.Left) > 0 {
+	if !a.empty() {
+		add()
+	}
+	if beat || x.greets {
+		x.greets = false
+		a.Number = x.number
 		out = append(out, a)
 	}
-	// What has gone is said before: the census does not tell who may be back.
-	if all || x.everyone {
-		x.everyone = false
-		out = append(out, x.census()...)
+	if len(x.askedBy) > 0 {
+		askers, x.askedBy = x.askedBy, map[string]bool{}
+		census = x.census()
 	}
-	return out
-}
-
-// census tells of all that is held here. With catalog.mu held.
-func (x *exchanger) census() (out []toolsAnnouncement) {
-	var all []held
-	for _, s := range x.board.catalog.here {
-		if s.offer.Held {
-			all = append(all, s.announced())
-		}
-	}
-	slices.SortFunc(all, func(a, b held) int { return cmp.Compare(a.ID, b.ID) })
-	after := ""
-	for len(all) > announcedAtOnce {
-		until := all[announcedAtOnce-1].ID
-		out = append(out, toolsAnnouncement{Instance: x.board.Bus.Instance, Held: all[:announcedAtOnce], After: after, Until: until})
-		all, after = all[announcedAtOnce:], until
-	}
-	return append(out, toolsAnnouncement{Instance: x.board.Bus.Instance, Held: append([]held{}, all...), After: after})
+	return out, census, askers
 }
 
 // announced is what other instances are told. With catalog.mu held.
@@ -217,8 +226,12 @@ func (x *exchanger) heard(m *nats.Msg) {
 	if json.Unmarshal(m.Data, &a) != nil || a.Instance == x.board.Bus.Instance {
 		return
 	}
-	for _, m := range x.take(a) {
+	gave, ask := x.take(a)
+	for _, m := range gave {
 		m.provider.Moved(m.upTo)
+	}
+	if ask {
+		x.board.Bus.Publish(censusSubject(a.Instance), []byte(x.board.Bus.Instance)) //nolint:errcheck // it is asked for again
 	}
 }
 
@@ -229,17 +242,17 @@ type moved struct {
 	upTo     int64
 }
 
-// take takes what another instance holds, and returns what this one has to let go of.
-func (x *exchanger) take(a toolsAnnouncement) (gave []moved) {
+// take takes what another instance holds, and returns what this one has to let go of, and
+// whether it needs a census.
+func (x *exchanger) take(a toolsAnnouncement) (gave []moved, ask bool) {
 	c := x.board.catalog
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	ask = x.follow(&a, time.Now())
 	known := c.away[a.Instance]
 	if known == nil {
 		known = map[string]*away{}
 		c.away[a.Instance] = known
-		x.everyone = true // it may be new and know nothing of us
-		x.nudge()
 	}
 	changed := false
 	still := make(map[string]bool, len(a.Held))
@@ -267,7 +280,7 @@ func (x *exchanger) take(a toolsAnnouncement) (gave []moved) {
 		c.wake()
 	}
 	x.fetchMore()
-	return gave
+	return gave, ask
 }
 
 // letGo lets go of an outlet that another instance has a newer connection of. What it has
@@ -345,14 +358,6 @@ func (x *exchanger) offered(a *away) {
 	c.stale(a.Owner)
 }
 
-// retell has all that is held here told again.
-func (x *exchanger) retell() {
-	x.board.catalog.mu.Lock()
-	defer x.board.catalog.mu.Unlock()
-	x.everyone = true
-	x.nudge()
-}
-
 func (x *exchanger) nudge() {
 	select {
 	case x.wake <- struct{}{}:
@@ -364,6 +369,7 @@ func (x *exchanger) nudge() {
 func (x *exchanger) lost(instance string) {
 	c := x.board.catalog
 	c.mu.Lock()
+	delete(x.followed, instance) // if it comes back, nobody knows what was missed
 	changed := false
 	for id := range c.away[instance] {
 		changed = x.missed(instance, id) || changed

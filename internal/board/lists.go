@@ -95,7 +95,7 @@ func (x *exchanger) want(a *away) {
 }
 
 // arrived gives a list that has become known to those that waited for it, if it
-// is known, and otherwise has them ask again at the next announcement. With
+// is known, and otherwise has them ask again when the next census is heard. With
 // catalog.mu held.
 func (x *exchanger) arrived(l *list) {
 	l.wanted = false
@@ -106,6 +106,8 @@ func (x *exchanger) arrived(l *list) {
 		a.waiting = false
 		if l.known {
 			x.offered(a)
+		} else if f := x.followed[a.instance]; f != nil {
+			f.missed = true
 		}
 	}
 	l.waiting = nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -101,6 +102,47 @@ func (b *Bus) Subscribe(subject string, f nats.MsgHandler) (*nats.Subscription, 
 // QueueSubscribe is Subscribe for messages each of which one member of a group gets.
 func (b *Bus) QueueSubscribe(subject, group string, f nats.MsgHandler) (*nats.Subscription, error) {
 	return b.conn.QueueSubscribe(b.subject(subject), group, b.checked(f))
+}
+
+// orderedRoom is how many messages may wait in [Bus.SubscribeInOrder]. Those for which there is
+// no room are dropped, and logged.
+const orderedRoom = 4096
+
+// SubscribeInOrder has f called with each message of several subjects, one after another: what
+// one sender has sent comes in the order in which it was sent, whatever the subjects are. Stop
+// ends that, and waits for f.
+func (b *Bus) SubscribeInOrder(f nats.MsgHandler, subjects ...string) (stop func(), err error) {
+	came, end := make(chan *nats.Msg, orderedRoom), make(chan struct{})
+	var subs []*nats.Subscription
+	unsubscribe := func() {
+		for _, s := range subs {
+			s.Unsubscribe() //nolint:errcheck // fails only when the bus is closed
+		}
+	}
+	for _, subject := range subjects {
+		s, err := b.conn.ChanSubscribe(b.subject(subject), came)
+		if err != nil {
+			unsubscribe()
+			return nil, err
+		}
+		subs = append(subs, s)
+	}
+	var work sync.WaitGroup
+	work.Go(func() {
+		for take := b.checked(f); ; {
+			select {
+			case m := <-came:
+				take(m)
+			case <-end:
+				return
+			}
+		}
+	})
+	return func() {
+		unsubscribe()
+		close(end)
+		work.Wait()
+	}, nil
 }
 
 // Inbox subscribes to a new subject for replies. Messages for which there is no room in to
