@@ -6,19 +6,24 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+
+	"patchbay/internal/licenses"
 )
 
 // release is the version of a released binary, set when it is linked
 // (-ldflags "-X main.release=v1.2.3").
 var release string
 
-type versionCmd struct{}
+type versionCmd struct {
+	Licenses bool `help:"Print the licences of everything that is in the program."`
+}
 
 // Help is the command's examples.
 func (versionCmd) Help() string {
-	return `Example:
+	return `Examples:
 
-    patchbay version --json`
+    patchbay version --json
+    patchbay version --licenses`
 }
 
 // build says what this binary is made of.
@@ -33,6 +38,10 @@ type build struct {
 
 // Run prints the version.
 func (c *versionCmd) Run(sh *shell) error {
+	if c.Licenses {
+		_, err := io.WriteString(sh.stdout, licenses.Notices)
+		return err
+	}
 	b := thisBuild()
 	return sh.result(b, func() { b.print(sh.stdout) })
 }
