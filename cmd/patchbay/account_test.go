@@ -103,7 +103,7 @@ func TestChinese(t *testing.T) {
 // Nobody is locked out without a word: whoever has an account that has no password is told
 // how to get one, where the account is made, where the server starts, and by doctor.
 func TestAccountWithoutPassword(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	set := "patchbay user passwd ada"
 	if got := d.ok("user", "add", "ada"); !strings.Contains(got, "cannot sign in") || !strings.Contains(got, set) {
 		t.Errorf("user add says %q", got)

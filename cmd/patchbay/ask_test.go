@@ -100,7 +100,7 @@ func TestAskAServerElsewhere(t *testing.T) {
 	var key struct{ Key string }
 	d.json(&key, "key", "add", "--name", "laptop", "--scope", "operator")
 	s := d.serve()
-	far := newDesk(t) // knows nothing of the data
+	far := blankDesk(t) // knows nothing of the data
 	far.env = append(far.env, "PATCHBAY_SERVER="+s.URL, "PATCHBAY_KEY="+key.Key)
 	if got := far.ok("ask", "parrot", "hello"); got != "hello\n" {
 		t.Errorf("answered %q", got)

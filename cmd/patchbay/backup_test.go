@@ -27,7 +27,7 @@ func TestBackupRestores(t *testing.T) {
 	d.failing(1, "", []string{"backup", "create", file}, "exists")
 	d.ok("bot", "add", "--name", "later", "--kind", "echo")
 
-	other := newDesk(t)
+	other := blankDesk(t)
 	other.ok("user", "add", "eve")
 	var staged struct{ Pending string }
 	other.json(&staged, "backup", "restore", file)
@@ -102,7 +102,7 @@ func TestEncryptedBackupRestores(t *testing.T) {
 		t.Fatalf("%v, %v: %.30q", made, err, text)
 	}
 
-	other := newDesk(t)
+	other := blankDesk(t)
 	other.failing(1, "", []string{"backup", "restore", file}, "the backup is encrypted", "PATCHBAY_BACKUP_PASSPHRASE")
 	other.env = append(other.env, "PATCHBAY_BACKUP_PASSPHRASE=wrong horse battery")
 	other.failing(1, "", []string{"backup", "restore", file}, "The passphrase is wrong")

@@ -13,7 +13,7 @@ func TestBashCompletion(t *testing.T) {
 	if err != nil {
 		t.Skip("no bash here")
 	}
-	d := newDesk(t)
+	d := blankDesk(t)
 	script := filepath.Join(t.TempDir(), "complete.sh")
 	if err := os.WriteFile(script, []byte(d.ok("completion", "bash")), 0o600); err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func TestBashCompletion(t *testing.T) {
 
 // The other shells are not on every machine; their scripts are at least accepted.
 func TestCompletionIsAcceptedByItsShell(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		t.Run(shell, func(t *testing.T) {
 			script := d.ok("completion", shell)

@@ -10,7 +10,7 @@ import (
 )
 
 func TestConfigCommands(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	file := filepath.Join(t.TempDir(), "patchbay.yaml")
 	if err := os.WriteFile(file, []byte(d.ok("config", "default")), 0o600); err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func TestConfigCommands(t *testing.T) {
 }
 
 func TestConfigCheckFindsEverything(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	file := filepath.Join(t.TempDir(), "patchbay.yaml")
 	if err := os.WriteFile(file, []byte("lisen: :3000\nturn:\n  idle: 2 days\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestConfigCheckFindsEverything(t *testing.T) {
 }
 
 func TestSettingsReadSecretsFromFiles(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	file := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(file, []byte(strings.Repeat("cd", 32)), 0o600); err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 )
 
 func TestDemo(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	for _, lang := range []string{"zh", "en"} {
 		t.Run(lang, func(t *testing.T) {
 			t.Parallel()
@@ -29,7 +29,7 @@ func TestDemo(t *testing.T) {
 }
 
 func TestDemoAsJSON(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	var names []string
 	for line := range strings.Lines(d.ok("demo", "--json")) {
 		var r stepReport

@@ -350,7 +350,7 @@ func TestDevicesFromElsewhere(t *testing.T) {
 	var admin, member struct{ Key string }
 	d.json(&admin, "key", "add", "--user", "ada", "--name", "a", "--scope", "admin")
 	d.json(&member, "key", "add", "--user", "bob", "--name", "m", "--scope", "operator")
-	elsewhere := newDesk(t)
+	elsewhere := blankDesk(t)
 	at := func(key string, args ...string) []string {
 		return append(append([]string{"device"}, args...), "--server", s.url, "--key", key)
 	}

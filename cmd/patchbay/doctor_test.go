@@ -54,7 +54,7 @@ func free(t *testing.T) string {
 }
 
 func TestDoctorBeforeTheBeginning(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	d.env = append(d.env, "PATCHBAY_LISTEN="+free(t))
 	all := d.examine(exitOK)
 	want(t, all, "data folder", warn, "does not exist")
@@ -135,7 +135,7 @@ func TestDoctorFindsTrouble(t *testing.T) {
 }
 
 func TestDoctorFindsALostKey(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	d.ok("user", "add", "ada")
 	d.ok("bot", "add", "--name", "m", "--kind", "openai", "--set", "base_url=http://127.0.0.1:1/v1", "--set", "model=m", "--set", "api_key=sk-x")
 	d.env = append(d.env, "PATCHBAY_LISTEN="+free(t), "PATCHBAY_SECRET="+strings.Repeat("ab", 32))
@@ -153,7 +153,7 @@ func TestDoctorFindsADeadServer(t *testing.T) {
 }
 
 func TestDoctorFindsWrongSettings(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	d.env = append(d.env, "PATCHBAY_TURN_IDLE=soon")
 	want(t, d.examine(exitFailed), "settings", bad, "PATCHBAY_TURN_IDLE")
 }
@@ -218,7 +218,7 @@ func TestDoctorOnUpstreamsWithoutAServer(t *testing.T) {
 
 // What doctor advises about a damaged file, or one that is gone, is about the file.
 func TestDoctorDamaged(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	d.do("", "user", "add", "ada")
 	path := filepath.Join(d.data, store.FileName)
 	data, err := os.ReadFile(path)

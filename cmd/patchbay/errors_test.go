@@ -19,7 +19,7 @@ import (
 )
 
 func TestUsageErrors(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	d.ok("user", "add", "ada")
 	d.ok("bot", "add", "--name", "parrot", "--kind", "echo")
 	for _, c := range []struct {
@@ -54,7 +54,7 @@ func TestUsageErrors(t *testing.T) {
 // Whoever's system speaks Chinese is told in Chinese what is wrong: with the command line,
 // with what there is, with settings, and with files.
 func TestErrorsInChinese(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	d.env = append(d.env, "LC_ALL=zh_CN.UTF-8")
 	d.failing(exitFailed, "", []string{"bot", "list"}, "patchbay: "+d.data+" 里还没有数据；请先运行：patchbay serve", "patchbay user add 名称")
 	d.ok("user", "add", "ada")
@@ -106,7 +106,7 @@ func TestErrorsInChinese(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	for _, args := range [][]string{
 		{"user", "list"}, {"key", "list"}, {"bot", "list"}, {"bot", "show", "1"}, {"bind", "1"}, {"ask", "1", "hi"},
 		{"user", "passwd", "ada", "--password-stdin"},
@@ -151,7 +151,7 @@ func TestErrors(t *testing.T) {
 }
 
 func TestPersonIsNamedWhenThereAreSeveral(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	d.ok("user", "add", "ada")
 	d.ok("user", "add", "bob", "--role", "member")
 	d.failing(exitUsage, "", []string{"bot", "add", "--name", "x", "--kind", "echo"}, "--user NAME")
@@ -161,7 +161,7 @@ func TestPersonIsNamedWhenThereAreSeveral(t *testing.T) {
 // What is wrong with the disk, the database or the network is told in words that end in what
 // to do, here and by doctor, in the reader's language.
 func TestErrorsEndInAdvice(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	d.env = append(d.env, "PATCHBAY_LISTEN="+free(t))
 	if err := os.MkdirAll(d.data, 0o700); err != nil {
 		t.Fatal(err)
@@ -210,7 +210,7 @@ func TestErrorsEndInAdvice(t *testing.T) {
 // A key that is not the one that secrets were sealed with, or is none, is told of in the
 // reader's language, with what to do.
 func TestWrongSecretInChinese(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	d.env = append(d.env, "LC_ALL=zh_CN.UTF-8", "PATCHBAY_LISTEN="+free(t))
 	d.ok("user", "add", "ada")
 	d.ok("bot", "add", "--name", "m", "--kind", "openai", "--set", "base_url=http://127.0.0.1:1/v1", "--set", "model=m", "--set", "api_key=sk-x")
@@ -228,7 +228,7 @@ func TestWrongSecretInChinese(t *testing.T) {
 // What is asked for in every program is there, and a command that lacks a word names those
 // that it takes.
 func TestHelpAndVersion(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	if got, want := d.ok("--version"), d.ok("version"); got != want {
 		t.Errorf("--version prints %q, version %q", got, want)
 	}
@@ -245,7 +245,7 @@ func TestHelpAndVersion(t *testing.T) {
 
 // What is wrong with a command line is told in one language.
 func TestUsageErrorsInChinese(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	d.env = append(d.env, "LC_ALL=zh_CN.UTF-8")
 	for _, c := range []struct {
 		args []string

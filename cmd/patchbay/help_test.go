@@ -31,7 +31,7 @@ func everyCommand(t *testing.T) []string {
 }
 
 func TestHelp(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	for _, name := range everyCommand(t) {
 		if strings.HasPrefix(name, "serve") || name == "config check" {
 			continue // their flags are the settings, which package config's tests pin down
@@ -47,7 +47,7 @@ func TestHelp(t *testing.T) {
 }
 
 func TestEveryCommandHasExamples(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	for _, name := range everyCommand(t) {
 		help := d.ok(append(strings.Fields(name), "--help")...)
 		if strings.Contains(help, "Usage: patchbay "+name+" <command>") || name == "" {
@@ -64,7 +64,7 @@ func TestEveryCommandHasExamples(t *testing.T) {
 
 // Every text of the help is there in Chinese, and nothing is that no help has.
 func TestHelpInChinese(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	settings := map[string]bool{}
 	for _, k := range config.Keys() {
 		name := strings.TrimPrefix(k.Flag, "--")
@@ -139,7 +139,7 @@ func TestHelpInChinese(t *testing.T) {
 }
 
 func TestServeHelpHasEverySetting(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	for _, command := range []string{"serve", "config check"} {
 		help := d.ok(append(strings.Fields(command), "--help")...)
 		for _, want := range []string{

@@ -24,7 +24,7 @@ func TestLearnImportAndExport(t *testing.T) {
 	if got := d.ok("learn", "export", backup); got != "Written to "+backup+": 2 knowledge points.\n" {
 		t.Errorf("it says %q", got)
 	}
-	other := newDesk(t)
+	other := blankDesk(t)
 	other.ok("user", "add", "bob")
 	if got := other.ok("learn", "import", backup); !strings.Contains(got, "2 added, 0 changed, 0 as they were") || !strings.Contains(got, "New decks: Geography") {
 		t.Errorf("it says %q", got)
@@ -70,7 +70,7 @@ func TestLearnThroughAServer(t *testing.T) {
 	d.json(&key, "key", "add", "--name", "laptop", "--scope", "learn")
 	d.json(&wrong, "key", "add", "--name", "other", "--scope", "mcp")
 	s := d.serve()
-	far := newDesk(t) // knows nothing of the data
+	far := blankDesk(t) // knows nothing of the data
 	far.env = append(far.env, "PATCHBAY_SERVER="+s.URL+"/api/mcp/", "LEARN_ASSISTANT_API_KEY="+key.Key)
 	for _, at := range []*desk{d, far} {
 		at.ok("learn", "add", "One?", "1")
@@ -114,7 +114,7 @@ func TestLearnThroughAServer(t *testing.T) {
 }
 
 func TestLearnNeedsAKeyElsewhere(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	d.failing(exitUsage, "", []string{"learn", "list", "--server", "https://board.example.org"}, "--key", "--scope learn")
 	d.failing(exitUsage, "", []string{"learn", "list", "--key", "x"}, "without --server")
 	d.failing(exitFailed, "", []string{"learn", "list"}, "there is nothing in "+d.data)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"patchbay/internal/store/storetest"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -26,7 +28,16 @@ type desk struct {
 	env  []string
 }
 
+// newDesk is one with a database in which nothing is yet.
 func newDesk(t *testing.T) *desk {
+	t.Helper()
+	d := blankDesk(t)
+	storetest.Folder(t, d.data)
+	return d
+}
+
+// blankDesk is one where the program has never run.
+func blankDesk(t *testing.T) *desk {
 	t.Helper()
 	t.Setenv("COLUMNS", "") // it would change the width of help
 	home := t.TempDir()

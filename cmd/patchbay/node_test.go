@@ -236,7 +236,7 @@ func TestNodesFromElsewhere(t *testing.T) {
 	d.json(&bobs, "key", "add", "--user", "bob", "--name", "o", "--scope", "operator,node")
 	d.json(&adas, "key", "add", "--user", "ada", "--name", "o", "--scope", "operator")
 	s := d.serve("--nodes-approve-local=false")
-	elsewhere := newDesk(t)
+	elsewhere := blankDesk(t)
 	n := elsewhere.node("--server", s.URL, "--key", bobs.Key, "--name", "Phone", "--platform", "android", "--commands", "device.info")
 	n.out.await(t, `waits to be let in: patchbay pair approve \w{8} / openclaw devices approve [\w-]{36}\n`)
 	at := func(key string, args ...string) []string { return append(args, "--server", s.URL, "--key", key) }
@@ -277,7 +277,7 @@ func TestNodeUsage(t *testing.T) {
 	} {
 		d.failing(c.code, "", c.args, c.want...)
 	}
-	empty := newDesk(t)
+	empty := blankDesk(t)
 	for _, args := range [][]string{{"node", "list"}, {"pair", "list"}, {"node", "rm", "x"}, {"pair", "approve", "x"}, {"shim", "list"}} {
 		empty.failing(exitFailed, "", args, "there is nothing in "+empty.data)
 	}

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 // database, with its address in the environment and as a flag.
 func TestCommandsOnPostgreSQL(t *testing.T) {
 	address := storetest.Postgres(t).URL
-	d := newDesk(t)
+	d := blankDesk(t)
 	d.ok("user", "add", "ada", "--database-url", address)
 	d.env = append(d.env, "PATCHBAY_DATABASE_URL="+address)
 	d.ok("bot", "add", "--name", "parrot", "--kind", "echo")

@@ -52,7 +52,7 @@ func (s *server) ask(t *testing.T, body string) string {
 }
 
 func TestServeDemoAnswersTheDocumentsExamples(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	s := d.serve("--demo")
 	text := s.ask(t, `{
     "message_id": "1021",
@@ -86,7 +86,7 @@ func TestServeDemoAnswersTheDocumentsExamples(t *testing.T) {
 
 func TestServeDemoTellsWhatToTry(t *testing.T) {
 	for lang, name := range map[string]string{"en_US.UTF-8": "Bot 1 is called Lobster and", "zh_CN.UTF-8": "机器人 1 叫 小龙虾，"} {
-		d := newDesk(t)
+		d := blankDesk(t)
 		d.env = append(d.env, "LC_ALL="+lang)
 		var out safeBuffer
 		sh := newShell(nil, &out, &out, d.env)
@@ -103,7 +103,7 @@ func TestServeDemoTellsWhatToTry(t *testing.T) {
 
 // The demo's pages are in the language that the browser asks for, also behind the sign-in.
 func TestServeDemoSpeaksAsTheBrowser(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	s := d.serve("--demo")
 	for lang, want := range map[string]string{"en-GB,en;q=0.9": "Devices", "zh-CN,zh;q=0.9": "设备"} {
 		jar, err := cookiejar.New(nil)
@@ -131,12 +131,12 @@ func TestServeDemoSpeaksAsTheBrowser(t *testing.T) {
 }
 
 func TestServeDemoStaysOnThisMachine(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	d.failing(exitFailed, "", []string{"serve", "--demo", "--listen", ":0"}, "loopback")
 }
 
 func TestServeWithoutAnybodySaysHowToBegin(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	s := d.serve()
 	if got := s.stderr.String(); !strings.Contains(got, "patchbay user add NAME --data "+d.data) {
 		t.Errorf("stderr is %q", got)
@@ -144,7 +144,7 @@ func TestServeWithoutAnybodySaysHowToBegin(t *testing.T) {
 }
 
 func TestServeTakesSettingsFromFlags(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	s := d.serve("--metrics-open", "--lingzhu-binding=false", "--log-format", "json")
 	get(t, s.URL+"/healthz")
 	if got := s.stderr.String(); !strings.Contains(got, `"msg":"serving"`) {
@@ -155,7 +155,7 @@ func TestServeTakesSettingsFromFlags(t *testing.T) {
 // A second server on a data folder would serve what the first has changed from its own
 // memory, and take its boards away: it does not start, and names the first.
 func TestServeOncePerFolder(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	s := d.serve()
 	d.failing(exitFailed, "", []string{"serve", "--listen", "127.0.0.1:0"}, d.data, "process "+strconv.Itoa(os.Getpid()), s.URL, "--data")
 	port := strings.TrimPrefix(s.URL, "http://")

@@ -20,7 +20,7 @@ func TestShimCommands(t *testing.T) {
 	strict.json(&other, "key", "add", "--name", "n", "--scope", "node")
 	closed := strict.serve("--nodes-approve-local=false")
 
-	d := newDesk(t)
+	d := blankDesk(t)
 	d.serve("--demo")
 	d.env = append(d.env, "PATCHBAY_DATA="+filepath.Join(d.data, "demo"))
 	d.env = append(d.env[:1:1], d.env[2:]...) // the first one counts

@@ -66,7 +66,11 @@ func TestSimulateManyNodes(t *testing.T) {
 	d.serve()
 	var f nodeFigures
 	for range 2 { // the second time with tokens of their own
-		d.json(&f, "simulate", "node", "--count", "20", "--ramp", "1000/s", "--for", "5s", "--tools")
+		// On standard error it says how it goes, every five seconds.
+		o := d.do("", "simulate", "node", "--count", "20", "--ramp", "1000/s", "--for", "5s", "--tools", "--json")
+		if err := json.Unmarshal([]byte(o.stdout), &f); err != nil || o.code != exitOK {
+			t.Fatalf("exit code %d, %v: %q, %q", o.code, err, o.stdout, o.stderr)
+		}
 		if f.Nodes != 20 || f.Connected != 20 || f.Lost != 0 || f.Seconds <= 0 || f.Error != "" {
 			t.Errorf("they are %+v", f)
 		}

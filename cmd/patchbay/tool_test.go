@@ -64,7 +64,7 @@ func TestToolList(t *testing.T) {
 	}
 	var key struct{ Key string }
 	d.json(&key, "key", "add", "--name", "o", "--scope", "operator")
-	elsewhere := newDesk(t)
+	elsewhere := blankDesk(t)
 	if got := elsewhere.states("--server", s.URL, "--key", key.Key); got["lamp_set"].State != api.ToolAllowed {
 		t.Errorf("from elsewhere there are %+v", got)
 	}

@@ -178,7 +178,7 @@ func TestUpstreamThatCallsOurTools(t *testing.T) {
 }
 
 func TestUpstreamErrors(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	d.failing(exitFailed, "", []string{"upstream", "list"}, "there is nothing in "+d.data)
 	d.ok("user", "add", "ada")
 	add := func(args ...string) []string { return append([]string{"upstream", "add"}, args...) }

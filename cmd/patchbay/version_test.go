@@ -7,7 +7,7 @@ import (
 )
 
 func TestVersion(t *testing.T) {
-	d := newDesk(t)
+	d := blankDesk(t)
 	var b build
 	d.json(&b, "version")
 	if b.Version == "" || b.Go != runtime.Version() || b.Platform != runtime.GOOS+"/"+runtime.GOARCH {

@@ -30,7 +30,7 @@ func openAt(t *testing.T, o store.Options) (*Base, error) {
 // Who has lost the database, or mistyped its address, does not get a new installation without
 // being asked. A fresh folder, a restored one, and another instance's, are no reason to ask.
 func TestDataGone(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, o store.Options) {
+	storetest.EachBlank(t, func(t *testing.T, o store.Options) {
 		open := func(o store.Options) {
 			t.Helper()
 			b, err := openAt(t, o)
@@ -49,7 +49,7 @@ func TestDataGone(t *testing.T) {
 				t.Fatal(err)
 			}
 			open(second)
-			o.URL = storetest.Postgres(t).URL // another one
+			o.URL = storetest.Blank(t).URL // another one
 		} else if err := os.Remove(filepath.Join(o.Folder, store.FileName)); err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +85,7 @@ func TestDataGone(t *testing.T) {
 
 // An older program says which version has written what it does not know.
 func TestNewerTables(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, o store.Options) {
+	storetest.EachBlank(t, func(t *testing.T, o store.Options) {
 		b, err := openAt(t, o)
 		if err != nil {
 			t.Fatal(err)

@@ -11,12 +11,13 @@ import (
 	"patchbay/internal/account"
 	"patchbay/internal/config"
 	"patchbay/internal/plug/mcp/upstream"
+	"patchbay/internal/store/storetest"
 )
 
 // Two installations that take over each other's tools, or one its own, do not
 // heap up names without end.
 func TestToolsDoNotGoRoundInCircles(t *testing.T) {
-	c, _, err := config.Load(config.Sources{Flags: map[string]string{"data": t.TempDir(), "listen": "127.0.0.1:0", "lingzhu.push_url": ""}})
+	c, _, err := config.Load(config.Sources{Flags: map[string]string{"data": storetest.Folder(t, t.TempDir()), "listen": "127.0.0.1:0", "lingzhu.push_url": ""}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,7 @@ import (
 	"patchbay/internal/console"
 	"patchbay/internal/plug/openai/openaitest"
 	"patchbay/internal/store"
+	"patchbay/internal/store/storetest"
 	"patchbay/internal/tool"
 )
 
@@ -74,7 +75,7 @@ func obey(r *openaitest.Request) openaitest.Reply {
 func newKeep(t *testing.T) *keep {
 	t.Helper()
 	k := &keep{t: t, calls: map[string][]string{}}
-	c, _, err := config.Load(config.Sources{Flags: map[string]string{"data": t.TempDir(), "listen": "127.0.0.1:0", "lingzhu.push_url": ""}})
+	c, _, err := config.Load(config.Sources{Flags: map[string]string{"data": storetest.Folder(t, t.TempDir()), "listen": "127.0.0.1:0", "lingzhu.push_url": ""}})
 	k.must(err)
 	ctx, stop := context.WithCancel(context.Background())
 	ready, done := make(chan struct{}), make(chan error, 1)

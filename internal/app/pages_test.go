@@ -20,6 +20,7 @@ import (
 	"patchbay/internal/plug/mcp/sim"
 	nodes "patchbay/internal/plug/openclaw/sim"
 	"patchbay/internal/plug/openclaw/wire"
+	"patchbay/internal/store/storetest"
 )
 
 // desk is somebody who runs a server with a browser.
@@ -38,7 +39,7 @@ type desk struct {
 func newDesk(t *testing.T, flags map[string]string) *desk {
 	t.Helper()
 	d := &desk{t: t, Client: &http.Client{Timeout: time.Minute}}
-	d.folder = t.TempDir()
+	d.folder = storetest.Folder(t, t.TempDir())
 	all := map[string]string{"data": d.folder, "listen": "127.0.0.1:0"}
 	for name, value := range flags {
 		all[name] = value

@@ -52,6 +52,8 @@ func newVault(t *testing.T, o store.Options, secret string) *vault {
 	v.c.Data, v.c.Database.URL, v.c.Secret = o.Folder, o.URL, secret
 	if o.URL != "" {
 		v.c.Data = t.TempDir()
+	} else {
+		storetest.Folder(t, v.c.Data)
 	}
 	b, ctx := v.open(), t.Context()
 	var err error

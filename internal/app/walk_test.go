@@ -53,7 +53,7 @@ type town struct {
 
 func newTown(t *testing.T) *town {
 	t.Helper()
-	w := &town{t: t, folder: t.TempDir(), stopped: make(chan error, 1), of: map[string]string{}}
+	w := &town{t: t, folder: storetest.Folder(t, t.TempDir()), stopped: make(chan error, 1), of: map[string]string{}}
 	c, _, err := config.Load(config.Sources{Flags: map[string]string{"data": w.folder, "listen": "127.0.0.1:0", "lingzhu.push_url": "", "trace.content": "true"}})
 	if err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ const (
 	idleLimit = time.Second
 	// inTransaction is how long the server keeps a transaction whose client says nothing, as
 	// after its machine has gone: its locks hold up others.
-	inTransaction = 5 * time.Second
+	inTransaction = 10 * time.Second
 	// connectAgain is how long nobody else tries to connect after that has failed.
 	connectAgain = 250 * time.Millisecond
 )

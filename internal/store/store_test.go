@@ -352,3 +352,29 @@ func TestReopenFindsEverything(t *testing.T) {
 		}
 	})
 }
+
+// Several instances may begin at once on a database that has nothing yet. What they make is
+// what other tests get copies of.
+func TestBegin(t *testing.T) {
+	storetest.EachBlank(t, func(t *testing.T, o store.Options) {
+		if empty, err := store.Empty(ctx, o); err != nil || !empty {
+			t.Fatalf("empty: %t, %v", empty, err)
+		}
+		var all sync.WaitGroup
+		for range 3 {
+			if all.Go(func() {
+				db, err := store.Open(ctx, o)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				db.Close() //nolint:errcheck // nothing was written
+			}); o.URL == "" {
+				all.Wait() // a file is of one process
+			}
+		}
+		all.Wait()
+		db := seeded(t, o)
+		must(t, db.Ping(ctx))
+	})
+}

@@ -29,13 +29,23 @@ import (
 // how to open a fresh database; opening with the same options again finds the
 // same data.
 func Each(t *testing.T, run func(t *testing.T, o store.Options)) {
-	t.Run("sqlite", func(t *testing.T) { run(t, store.Options{Folder: t.TempDir()}) })
+	t.Run("sqlite", func(t *testing.T) { run(t, store.Options{Folder: Folder(t, t.TempDir())}) })
 	t.Run("postgres", func(t *testing.T) { run(t, Postgres(t)) })
 }
 
-// Open opens a database that is closed when the test ends.
+// EachBlank is [Each] with databases that have no tables yet.
+func EachBlank(t *testing.T, run func(t *testing.T, o store.Options)) {
+	t.Run("sqlite", func(t *testing.T) { run(t, store.Options{Folder: t.TempDir()}) })
+	t.Run("postgres", func(t *testing.T) { run(t, Blank(t)) })
+}
+
+// Open opens a database that is closed when the test ends. Where there is no SQLite
+// database yet, it is a migrated one.
 func Open(t testing.TB, o store.Options) *store.DB {
 	t.Helper()
+	if o.URL == "" {
+		Folder(t, o.Folder)
+	}
 	db, err := store.Open(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -47,6 +57,10 @@ func Open(t testing.TB, o store.Options) *store.DB {
 // SQLite opens a fresh SQLite database.
 func SQLite(t testing.TB) *store.DB { return Open(t, store.Options{Folder: t.TempDir()}) }
 
+// Variable is the environment variable with the address of a server that several test
+// programs share. Without it each starts its own.
+const Variable = "STORETEST_POSTGRES"
+
 var (
 	cluster struct {
 		sync.Once
@@ -56,12 +70,28 @@ var (
 	databases atomic.Int64
 )
 
-// Postgres makes an empty PostgreSQL database. Without the server's programs
-// the test is skipped, or fails where CI is set. The package's TestMain must be
+func startCluster() {
+	s := &Server{addr: os.Getenv(Variable)}
+	if s.addr == "" {
+		if s, cluster.err = StartServer(false); cluster.err != nil {
+			return
+		}
+	}
+	cluster.server = s
+	cluster.err = migratedDatabase(s)
+}
+
+// Postgres makes a PostgreSQL database, migrated and otherwise empty. Without the server's
+// programs the test is skipped, or fails where CI is set. The package's TestMain must be
 // [Main].
-func Postgres(t testing.TB) store.Options {
+func Postgres(t testing.TB) store.Options { return create(t, template) }
+
+// Blank is [Postgres] with a database that has no tables yet.
+func Blank(t testing.TB) store.Options { return create(t, "template1") }
+
+func create(t testing.TB, template string) store.Options {
 	t.Helper()
-	cluster.Do(func() { cluster.server, cluster.err = StartServer(false) })
+	cluster.Do(startCluster)
 	if errors.Is(cluster.err, errNotInstalled) && os.Getenv("CI") == "" {
 		t.Skip("PostgreSQL's server programs are not installed (Debian: apt-get install postgresql)")
 	}
@@ -69,22 +99,32 @@ func Postgres(t testing.TB) store.Options {
 		t.Fatal(cluster.err)
 	}
 	name := fmt.Sprintf("patchbay_%d_%d", os.Getpid(), databases.Add(1))
-	admin, err := sql.Open("pgx", cluster.server.URL("postgres"))
-	if err != nil {
+	if err := cluster.server.do("CREATE DATABASE " + name + " TEMPLATE " + template); err != nil {
 		t.Fatal(err)
 	}
-	defer admin.Close()
-	if _, err := admin.Exec("CREATE DATABASE " + name); err != nil {
-		t.Fatal(err)
+	if cluster.server.shared() {
+		// A server of many tests would fill the disk.
+		t.Cleanup(func() { cluster.server.do("DROP DATABASE " + name + " WITH (FORCE)") }) //nolint:errcheck // it ends with the server
 	}
 	return store.Options{URL: cluster.server.URL(name), Folder: t.TempDir()}
+}
+
+// do has the server do something that is not of one database.
+func (s *Server) do(statement string) error {
+	admin, err := sql.Open("pgx", s.URL("postgres"))
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	_, err = admin.Exec(statement)
+	return err
 }
 
 // Main runs a package's tests and stops the cluster they started.
 func Main(m *testing.M) {
 	code := m.Run()
-	if cluster.server != nil {
-		cluster.server.Close()
+	if s := cluster.server; s != nil && !s.shared() {
+		s.Close()
 	}
 	os.Exit(code)
 }
@@ -104,8 +144,8 @@ func Durable() (url func(database string) string, stop func(), err error) {
 // Server is a PostgreSQL server of its own, that tests can stop and start.
 type Server struct {
 	bin, dir   string
-	fsync      bool // it waits for its disk
-	port       int
+	fsync      bool   // it waits for its disk
+	addr       string // host and port
 	credential *syscall.Credential
 	cmd        *exec.Cmd // nil: it is stopped
 }
@@ -134,19 +174,26 @@ func StartServer(fsync bool) (_ *Server, err error) {
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
 	}
-	if s.port, err = freePort(); err != nil {
+	if s.addr, err = freeAddress(); err != nil {
 		return nil, err
 	}
 	err = s.Start()
 	return s, err
 }
 
+// shared says that another process has started it.
+func (s *Server) shared() bool { return s.dir == "" }
+
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
 // Start starts it again, on the port it had, and waits until it answers.
 func (s *Server) Start() error {
-	cmd := exec.Command(filepath.Join(s.bin, "postgres"), "-D", s.data(), "-k", s.dir, "-h", "127.0.0.1", "-p", strconv.Itoa(s.port),
-		"-c", "fsync="+strconv.FormatBool(s.fsync), "-c", "max_connections=200", "-c", "log_min_messages=panic")
+	host, port, err := net.SplitHostPort(s.addr)
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(filepath.Join(s.bin, "postgres"), "-D", s.data(), "-k", s.dir, "-h", host, "-p", port,
+		"-c", "fsync="+strconv.FormatBool(s.fsync), "-c", "max_connections=1000", "-c", "log_min_messages=panic")
 	// The server dies with the test program, even if that is killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.credential, Pdeathsig: syscall.SIGQUIT}
 	cmd.Dir = s.dir
@@ -158,7 +205,7 @@ func (s *Server) Start() error {
 }
 
 // Addr is where it listens: host and port.
-func (s *Server) Addr() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
+func (s *Server) Addr() string { return s.addr }
 
 // URL is the address of a database.
 func (s *Server) URL(database string) string {
@@ -253,13 +300,13 @@ func serverUser(dir string) (*syscall.Credential, error) {
 	return nil, errors.New("PostgreSQL does not run as root, and there is no user postgres or nobody")
 }
 
-func freePort() (int, error) {
+func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return 0, err
+		return "", err
 	}
 	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return l.Addr().String(), nil
 }
 
 // Rows are all rows of all tables of a database, as texts, by table. Of the words that
