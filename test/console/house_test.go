@@ -266,13 +266,14 @@ var looks = []look{
 	laptop, {1280, "en", true}, {1280, "zh", false},
 }
 
-// everyLook tells a story in each look, or in two where time is short. They have their
-// own things, so that each can fail by itself, and share Chromium.
+// everyLook tells a story in two looks that have nothing in common, and in each before a
+// release (CHECK_ALL, see test/check). They have their own things, so that each can fail by
+// itself, and share Chromium. How pages look in each look, [TestEveryPage] knows.
 func everyLook(t *testing.T, story func(t *testing.T, l look)) {
 	t.Helper()
-	told := looks
-	if testing.Short() {
-		told = looks[:2]
+	told := looks[:2]
+	if os.Getenv("CHECK_ALL") != "" {
+		told = looks
 	}
 	for _, l := range told {
 		t.Run(l.String(), func(t *testing.T) {
