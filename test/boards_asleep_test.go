@@ -67,6 +67,7 @@ func (d *diary) times(kind sim.EventKind, text string) (n int) {
 // What was to be told to a board that slept is kept, also when the server dies, and is
 // told once when the board wakes, unless it is too late.
 func TestBoardAsleep(t *testing.T) {
+	t.Parallel()
 	h := newBoardHouse(t)
 	limit := limited(t, 60*time.Second)
 	told, way := diary{}, route{}

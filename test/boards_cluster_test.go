@@ -16,6 +16,7 @@ import (
 // A board is one board for its owner, whichever instance it is connected to, and
 // whichever dies.
 func TestBoardsOfTwoInstances(t *testing.T) {
+	t.Parallel()
 	o := storetest.Postgres(t)
 	urls := strings.Split(bustest.Cluster(t, 3), ",")
 	env := []string{"PATCHBAY_SECRET=" + strings.Repeat("5e", 32), "PATCHBAY_XIAOZHI_MQTT=127.0.0.1:0", "PATCHBAY_XIAOZHI_AUDIO=127.0.0.1:0"}

@@ -17,6 +17,7 @@ import (
 // nothing to complain of, all at the same time; and when all have left, nothing is
 // left of them.
 func TestBoardsConform(t *testing.T) {
+	t.Parallel()
 	limit := limited(t, 80*time.Second)
 	var all sync.WaitGroup
 	var houses []*boardHouse

@@ -57,6 +57,7 @@ func (h *boardHouse) says(want string, args ...string) {
 // A board shows a code, its owner types it in, and from then on calls it from a
 // terminal and with an assistant, as far as the rules allow.
 func TestBoardStory(t *testing.T) {
+	t.Parallel()
 	h := newBoardHouse(t)
 	limit := limited(t, 60*time.Second)
 	picture := boardPicture(t)

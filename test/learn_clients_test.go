@@ -81,6 +81,7 @@ func (k keyed) RoundTrip(r *http.Request) (*http.Response, error) {
 // Clients that others wrote learn, through every transport: each with a key of its
 // own person, so that they do not see each other's points.
 func TestLearnClients(t *testing.T) {
+	t.Parallel()
 	p := newPlace(store.Options{Folder: t.TempDir()})
 	p.run(t, "user", "add", "first")
 	s := p.serve(t)

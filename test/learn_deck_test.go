@@ -16,6 +16,7 @@ import (
 // A deck that is deleted while others put points into it loses none: they go to
 // the deck that everybody has, and are counted there.
 func TestLearnDeckGoes(t *testing.T) {
+	t.Parallel()
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		place := newPlace(o, "PATCHBAY_LIMITS_CALL_RATE=0")
 		p := pupil{key: learning(t, place)}

@@ -47,6 +47,7 @@ type leftToday struct {
 // Whoever pages through many points sees each exactly once, whatever is added and
 // deleted meanwhile; and what is due comes in pages within the limits of the day.
 func TestLearnPages(t *testing.T) {
+	t.Parallel()
 	const many = 10_000
 	place := newPlace(store.Options{Folder: t.TempDir()}, "PATCHBAY_LIMITS_CALL_RATE=0")
 	key := learning(t, place)
