@@ -5,7 +5,11 @@
 //	go run ./test/check -short               without what is slow, for between two edits
 //	go run ./test/check -run ./internal/...  only these packages
 //	go run ./test/check -fuzz 60s            and every fuzz test for that long
-//	go run ./test/check -all                 and ten faults of test/chaos, some 4 minutes
+//	go run ./test/check -all                 for a release: every variant of every test, every
+//	                                         fuzz test for 10 seconds, ten faults of test/chaos
+//
+// A test that has many variants of one thing runs some that stand for all, and all of them
+// with -all, which sets CHECK_ALL=1 for it.
 //
 // With only Go installed everything that can run runs, and what is missing is
 // named. With CI=true in the environment something missing is a failure.
@@ -26,12 +30,14 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"patchbay/internal/store/storetest"
 )
 
 // options are what the command line says.
 type options struct {
 	short    bool
-	all      bool // chaos too
+	all      bool // every variant, fuzzing and chaos too
 	fuzz     time.Duration
 	packages []string
 	ci       bool // something missing is a failure
@@ -44,11 +50,14 @@ func main() {
 	var o options
 	var run string
 	flag.BoolVar(&o.short, "short", false, "leave out slow tests, the race detector and the search for known vulnerabilities")
-	flag.BoolVar(&o.all, "all", false, "also break things under load: ten faults of test/chaos")
+	flag.BoolVar(&o.all, "all", false, "for a release: run every variant of every test, fuzz for 10s, and break things under load")
 	flag.DurationVar(&o.fuzz, "fuzz", 0, "also run every fuzz test for `TIME`")
 	flag.StringVar(&run, "run", "./...", "check only these `PACKAGES`, separated by spaces")
 	flag.Parse()
 	o.packages = strings.Fields(run)
+	if o.all && o.fuzz == 0 {
+		o.fuzz = 10 * time.Second
+	}
 	o.ci = os.Getenv("CI") == "true"
 	if flag.NArg() > 0 || len(o.packages) == 0 || o.fuzz < 0 {
 		flag.Usage()
@@ -73,7 +82,10 @@ func main() {
 // check runs the steps in order. A step that fails does not keep the later ones
 // from running: one look at the report then shows all there is to do.
 func check(ctx context.Context, o options, r *report) {
-	tests := testOptions{options: o}
+	tests, stopServer := testOptions{options: o, first: longest}, func() {}
+	if o.all {
+		tests.env = append(tests.env, "CHECK_ALL=1")
+	}
 	r.step(ctx, "gofmt", checkFormat)
 	r.step(ctx, "go vet", func(ctx context.Context) result {
 		return command(ctx, "", nil, "go", append([]string{"vet"}, o.packages...)...)
@@ -88,7 +100,19 @@ func check(ctx context.Context, o options, r *report) {
 		r.step(ctx, "pages", func(ctx context.Context) result { return checkPages(ctx, pagesFolder) })
 		r.step(ctx, "static binary", checkBinary)
 	}
-	r.step(ctx, "PostgreSQL", o.need(postgres))
+	r.step(ctx, "PostgreSQL", func(ctx context.Context) result {
+		res := o.need(postgres)(ctx)
+		if res.state != passed {
+			return res
+		}
+		server, err := storetest.StartServer(false)
+		if err != nil {
+			return result{state: failed, note: err.Error()}
+		}
+		tests.env, stopServer = append(tests.env, storetest.Variable+"="+server.Addr()), server.Close
+		return res
+	})
+	defer func() { stopServer() }()
 	for _, folder := range peers() {
 		r.step(ctx, "npm ci "+folder, func(ctx context.Context) result { return o.installPeer(ctx, folder) })
 	}

@@ -149,7 +149,7 @@ func (o options) found(note, missing string) result {
 }
 
 // postgres looks for the server's programs as the tests do. No server has to
-// run: the tests start their own.
+// run: one is started for all tests.
 func postgres(context.Context) (note, missing string) {
 	const advice = "PostgreSQL's server programs, so what is tested on SQLite is not tested on PostgreSQL; Debian: apt-get install postgresql, macOS: brew install postgresql"
 	if found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb"); len(found) > 0 {

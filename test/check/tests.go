@@ -11,7 +11,9 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -22,21 +24,31 @@ const testLimit = "45m"
 // testOptions say how tests are run.
 type testOptions struct {
 	options
-	race bool
-	only string // a pattern of tests; empty: all
+	race  bool
+	first []string // packages to begin with, of all
+	env   []string // added to the environment
+	only  string   // a pattern of tests; empty: all
 }
 
 // unraced is in the reason of a test that skips itself because the race detector
 // makes it too slow. It is run again without.
 const unraced = "race detector"
 
-// unwatched are packages that are compiled without the race detector when all others are
-// with it: SQLite, translated from C. Its memory is not the garbage collector's, so that
-// the detector sees nothing there, and with it SQLite needs four times as long.
-var unwatched = []string{"modernc.org/sqlite/lib", "modernc.org/libc", "modernc.org/memory"}
+// unwatched are packages of others that are compiled without the race detector when all else
+// is with it. SQLite is translated from C: its memory is not the garbage collector's, so that
+// the detector sees nothing there, and with it SQLite needs four times as long. The others
+// only calculate keys from passwords, which is slow on purpose.
+var unwatched = []string{
+	"modernc.org/sqlite/lib", "modernc.org/libc", "modernc.org/memory",
+	"golang.org/x/crypto/scrypt", "golang.org/x/crypto/pbkdf2", "golang.org/x/crypto/argon2",
+}
+
+// longest are packages that are begun first, so that nothing waits for them in the end.
+var longest = []string{"./test", "./test/console", "./cmd/patchbay"}
 
 func (o testOptions) args() []string {
-	args := []string{"test", "-json", "-timeout", testLimit}
+	// Many tests wait for something most of the time: one more package than processors is run.
+	args := []string{"test", "-json", "-timeout", testLimit, "-p", strconv.Itoa(runtime.NumCPU() + 1)}
 	if o.race {
 		args = append(args, "-race")
 		for _, pkg := range unwatched {
@@ -49,6 +61,9 @@ func (o testOptions) args() []string {
 	if o.only != "" {
 		args = append(args, "-run", o.only)
 	}
+	if o.whole() {
+		args = append(args, o.first...)
+	}
 	return append(args, o.packages...)
 }
 
@@ -60,7 +75,7 @@ func runTests(ctx context.Context, o testOptions, r *report) {
 	args := o.args()
 	fmt.Fprintln(r.out, "go", strings.Join(slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "-json" }), " "))
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Env = os.Environ()
+	cmd.Env = append(os.Environ(), o.env...)
 	if o.race {
 		cmd.Env = append(cmd.Env, "CGO_ENABLED=1")
 	}
