@@ -124,12 +124,18 @@ func (t *town) measureApprovals(ctx context.Context, idle usage) error {
 	if err != nil {
 		return err
 	}
+	// With the first one, each instance takes over what boards have told to the others when they
+	// were turned on: it reads each of them once.
+	if err := addBoard(ctx, base, t.boards, ada.ID); err != nil {
+		return err
+	}
+	pause(ctx, t.span)
 	was, err := t.usage(ctx)
 	if err != nil {
 		return err
 	}
 	for i := range approvals {
-		if err := addBoard(ctx, base, t.boards+i, ada.ID); err != nil {
+		if err := addBoard(ctx, base, t.boards+1+i, ada.ID); err != nil {
 			return err
 		}
 		pause(ctx, approveEvery)
@@ -181,6 +187,10 @@ func (t *town) measureCalls(ctx context.Context) error {
 			}
 		}
 	}
+	was, err := t.usage(ctx)
+	if err != nil {
+		return err
+	}
 	took := make([][]time.Duration, len(kinds))
 	for i := range t.calls {
 		for k, do := range kinds {
@@ -195,6 +205,12 @@ func (t *town) measureCalls(ctx context.Context) error {
 		slices.Sort(took[k])
 		t.print(what, millis(quantile(took[k], .5)), "ms p50", "%.2f ms p99; %d calls, one at a time", millis(quantile(took[k], .99)), t.calls)
 	}
+	now, err := t.usage(ctx)
+	if err != nil {
+		return err
+	}
+	u, calls := now.since(was), 2*float64(t.calls)
+	t.print("a call: PostgreSQL", u.wal/calls, "bytes of WAL", "%.2f transactions, what is done while idle included", u.commits/calls)
 	p50 := func(k int) time.Duration { return quantile(took[k], .5) }
 	t.print("what the other instance adds to NATS", millis(p50(1)-p50(0)-p50(2)), "ms p50", "")
 	return nil
@@ -269,7 +285,7 @@ func (t *town) measureBack(ctx context.Context, what string, how syscall.Signal,
 		return err
 	}
 	u := now.since(was)
-	t.print(what+": all are back after", time.Since(began).Seconds(), "s", "ended/ready/back %s s; %d refused, %d broken, %d unreached, %d connections; bus %.1f MB in, %.1f MB out",
-		strings.Join(down, ", "), u.Refused, u.Broken, u.Unreached, u.Connects, u.bytesIn/1e6, u.bytesOut/1e6)
+	t.print(what+": all are back after", time.Since(began).Seconds(), "s", "ended/ready/back %s s; %d refused, %d broken, %d unreached, %d connections; bus %.1f MB in, %.1f MB out; %.0f transactions",
+		strings.Join(down, ", "), u.Refused, u.Broken, u.Unreached, u.Connects, u.bytesIn/1e6, u.bytesOut/1e6, u.commits)
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -398,6 +400,30 @@ func (t Devices) SetCatalog(ctx context.Context, number int64, catalog json.RawM
 	}
 	return t.db.execOne(ctx, `INSERT INTO device_tools (device, catalog) VALUES ($1, $2)
 		ON CONFLICT (device) DO UPDATE SET catalog = excluded.catalog`, number, string(catalog))
+}
+
+// Catalogs are those of several devices, by number. Devices of which nothing is kept are left
+// out.
+func (t Devices) Catalogs(ctx context.Context, numbers []int64) (map[int64]json.RawMessage, error) {
+	out := make(map[int64]json.RawMessage, len(numbers))
+	for some := range slices.Chunk(numbers, markedAtOnce) {
+		args, marks := make([]any, len(some)), make([]string, len(some))
+		for i, n := range some {
+			args[i], marks[i] = n, "$"+strconv.Itoa(i+1)
+		}
+		// The rows go straight into the map.
+		_, err := all(ctx, t.db, func(s scanner) (_ struct{}, err error) {
+			var number int64
+			var catalog string
+			err = s.Scan(&number, &catalog)
+			out[number] = json.RawMessage(catalog)
+			return struct{}{}, err
+		}, `SELECT device, catalog FROM device_tools WHERE device IN (`+strings.Join(marks, ", ")+`)`, args...)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // Catalog is what [Devices.SetCatalog] kept. [ErrNotFound] says that nothing is.

@@ -232,6 +232,39 @@ func TestDeviceCallsAtOnce(t *testing.T) {
 	})
 }
 
+// The catalogs of many devices are read together; of those that have none, nothing.
+func TestDeviceCatalogs(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, o store.Options) {
+		db := twoPeople(t, o)
+		var numbers []int64
+		want := map[int64]string{}
+		for i := range 6 {
+			n := approve(t, db, call(fmt.Sprint("a", i), "c1"), store.DeviceApproval{Owner: "p1", Name: fmt.Sprint("n", i)}).Number
+			if i%2 == 0 {
+				want[n] = fmt.Sprintf(`[{"name":"self.%d"}]`, i)
+				must(t, db.Devices.SetCatalog(ctx, n, json.RawMessage(want[n])))
+			}
+			numbers = append(numbers, n)
+			for range 60 { // more than one statement takes
+				numbers = append(numbers, 1000+int64(len(numbers)))
+			}
+		}
+		got, err := db.Devices.Catalogs(ctx, numbers)
+		must(t, err)
+		if len(got) != len(want) {
+			t.Errorf("%d catalogs, want %d", len(got), len(want))
+		}
+		for n, text := range want {
+			if string(got[n]) != text {
+				t.Errorf("device %d: %q, want %q", n, got[n], text)
+			}
+		}
+		if got, err := db.Devices.Catalogs(ctx, nil); err != nil || len(got) != 0 {
+			t.Errorf("of no device: %v, %v", got, err)
+		}
+	})
+}
+
 func TestDeviceCatalog(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, o store.Options) {
 		db := twoPeople(t, o)

@@ -70,15 +70,24 @@ func (b *Board) plugIn() {
 
 // remembered is what was found out about the board when it was awake.
 func (b *Board) remembered(ctx context.Context) *repertoire {
-	can := bare
 	text, err := b.house.Store.Devices.Catalog(ctx, b.number)
-	if err == nil && len(text) > 0 {
-		can, err = b.house.known.of(text)
-	}
 	if err != nil {
 		if !errors.Is(err, store.ErrNotFound) {
 			b.house.Logger.Warn("which tools a board has was not found", "device", b.number, "error", err)
 		}
+		return bare
+	}
+	return b.told(text)
+}
+
+// told is what the board has told of its tools once, as it was kept; nil: nothing.
+func (b *Board) told(catalog json.RawMessage) *repertoire {
+	if len(catalog) == 0 {
+		return bare
+	}
+	can, err := b.house.known.of(catalog)
+	if err != nil {
+		b.house.Logger.Warn("which tools a board has was not found", "device", b.number, "error", err)
 		return bare
 	}
 	return can
@@ -143,7 +152,7 @@ func (b *Board) changed(ctx context.Context, d store.Device) error {
 	if d.Owner != old.Owner { // they are somebody else's tools now
 		b.mu.Unlock()
 		b.house.unplug(b)
-		_, _, err := b.house.plug(ctx, d)
+		_, _, err := b.house.plug(ctx, d, func(b *Board) *repertoire { return b.remembered(ctx) })
 		return err
 	}
 	switch {

@@ -199,9 +199,19 @@ func (h *Boards) Refresh(ctx context.Context) error {
 			}
 		}
 	}
-	for _, d := range fresh { // those that are gone have left them their names
-		if _, _, err := h.plug(ctx, d); err != nil {
+	for some := range slices.Chunk(fresh, pageOfBoards) { // those that are gone have left them their names
+		numbers := make([]int64, len(some))
+		for i := range some {
+			numbers[i] = some[i].Number
+		}
+		catalogs, err := h.Store.Devices.Catalogs(ctx, numbers)
+		if err != nil {
 			return err
+		}
+		for _, d := range some {
+			if _, _, err := h.plug(ctx, d, func(b *Board) *repertoire { return b.told(catalogs[d.Number]) }); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -223,7 +233,7 @@ func slim(d store.Device) store.Device {
 // admit plugs in the board of a device that was found to be the one that it says. It
 // may have been removed since, and then is not plugged in.
 func (h *Boards) admit(ctx context.Context, d store.Device) (*Board, error) {
-	b, fresh, err := h.plug(ctx, d)
+	b, fresh, err := h.plug(ctx, d, func(b *Board) *repertoire { return b.remembered(ctx) })
 	if err == nil && fresh {
 		err = b.lookAgain(ctx)
 	}
@@ -233,8 +243,9 @@ func (h *Boards) admit(ctx context.Context, d store.Device) (*Board, error) {
 	return b, err
 }
 
-// plug plugs a board in, or takes over what has changed about it.
-func (h *Boards) plug(ctx context.Context, d store.Device) (b *Board, fresh bool, err error) {
+// plug plugs a board in, or takes over what has changed about it. Remembered finds what it was
+// found to be able to.
+func (h *Boards) plug(ctx context.Context, d store.Device, remembered func(*Board) *repertoire) (b *Board, fresh bool, err error) {
 	h.mu.Lock()
 	if b = h.boards[d.Number]; b != nil {
 		h.mu.Unlock()
@@ -246,7 +257,7 @@ func (h *Boards) plug(ctx context.Context, d store.Device) (b *Board, fresh bool
 	defer b.deciding.Unlock()
 	h.boards[d.Number], h.byMAC[d.Hardware] = b, b
 	h.mu.Unlock()
-	can := b.remembered(ctx)
+	can := remembered(b)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.can == bare { // and has not said anything else meanwhile
