@@ -73,7 +73,16 @@ func runTests(ctx context.Context, o testOptions, r *report) {
 		return
 	}
 	args := o.args()
-	fmt.Fprintln(r.out, "go", strings.Join(slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "-json" }), " "))
+	said := []string{"go"}
+	for _, a := range args {
+		switch {
+		case strings.Contains(a, " "):
+			said = append(said, "'"+a+"'")
+		case a != "-json":
+			said = append(said, a)
+		}
+	}
+	fmt.Fprintln(r.out, strings.Join(said, " "))
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Env = append(os.Environ(), o.env...)
 	if o.race {
