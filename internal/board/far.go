@@ -3,6 +3,7 @@ package board
 import (
 	"context"
 	"encoding/json"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -12,8 +13,8 @@ import (
 )
 
 // A call of an outlet elsewhere is an order to the holder's own subject with an
-// inbox to reply to; parcels come back, numbered from 1: progress and log lines,
-// then the end, in as many pieces as it needs. Cancelling goes to another subject
+// inbox to reply to; parcels come back, numbered from 1: progress and log lines, or nothing if
+// there were none for a while, then the end, in as many pieces as it needs. Cancelling goes to another subject
 // of the holder's.
 
 func callSubject(instance string) string   { return "call." + instance }
@@ -74,6 +75,7 @@ func (f *farPlace) Call(ctx context.Context, c *tool.Call) (*tool.Result, error)
 	defer alive.Stop()
 	gone := tool.Fail(tool.Lost, "The connection broke before there was a result. It is not known whether the call was carried out.", nil)
 	var end []byte
+	silent := 0
 	for next := 1; ; next++ {
 		select {
 		case m := <-parcels:
@@ -84,6 +86,7 @@ func (f *farPlace) Call(ctx context.Context, c *tool.Call) (*tool.Result, error)
 			if json.Unmarshal(m.Data, &p) != nil || p.N != next {
 				return nil, gone
 			}
+			silent = 0
 			end = append(end, p.Part...)
 			if p.End {
 				return finished(end)
@@ -94,7 +97,9 @@ func (f *farPlace) Call(ctx context.Context, c *tool.Call) (*tool.Result, error)
 				return nil, gone
 			}
 		case <-alive.C:
-			if next--; !instances.Lives(f.instance) {
+			silent++
+			if next--; silent >= silentLooks || !instances.Lives(f.instance) {
+				f.x.publish(cancelSubject(f.instance), c.ID)
 				return nil, gone
 			}
 		case <-ctx.Done():
@@ -152,8 +157,11 @@ func (x *exchanger) serve(m *nats.Msg) {
 }
 
 func (x *exchanger) deliver(ctx context.Context, s *Socket, o callOrder, inbox string) {
+	var mu sync.Mutex
 	n := 0
 	send := func(p callParcel) {
+		mu.Lock()
+		defer mu.Unlock()
 		n++
 		p.N = n
 		x.publish(inbox, p)
@@ -168,7 +176,9 @@ func (x *exchanger) deliver(ctx context.Context, s *Socket, o callOrder, inbox s
 	if s == nil {
 		end.Error = notConnected("")
 	} else {
+		ended := stillHere(func() { send(callParcel{}) })
 		res, err := s.provider.Call(ctx, &o.Call)
+		ended()
 		end.Result, end.Error = res, tool.AsError(err)
 	}
 	text, err := json.Marshal(end)

@@ -16,6 +16,7 @@ import (
 	"patchbay/internal/bus/bustest"
 	"patchbay/internal/proxytest"
 	"patchbay/internal/store"
+	"patchbay/internal/talk"
 	"patchbay/internal/tool"
 )
 
@@ -155,5 +156,55 @@ func TestNothingIsAskedWhileCut(t *testing.T) {
 	meets(t, "it can be called again", func() bool { return call(ctx) == nil })
 	if n := done.Load(); n != before+1 {
 		t.Errorf("%d calls were done, instead of one", n-before)
+	}
+}
+
+// The end of a call or of an answer that is lost on the bus is not waited for, although both
+// instances live: the asker lost its connection for a moment. What takes long is waited for.
+func TestLostEndIsNoticed(t *testing.T) {
+	t.Parallel()
+	proxy, here, there := behind(t, board.Options{Grace: time.Minute})
+	var ended atomic.Int64
+	began, end := make(chan struct{}, 2), make(chan struct{})
+	wait := func() {
+		began <- struct{}{}
+		<-end
+		ended.Add(1)
+	}
+	plug(t, there.Board, board.Outlet{ID: "board:1", Slug: "lamp", Kind: "k", Held: true, Timeout: 10 * time.Minute}, does(func(context.Context, *tool.Call) (*tool.Result, error) {
+		wait()
+		return tool.Text("done"), nil
+	}), tool.Tool{Name: "on"})
+	bot := here.Add(t, "plugin", nil)
+	defer there.Board.Attach(bot.Number, boardtest.Func(func(_ context.Context, _ *talk.Turn, emit talk.Emit) error {
+		wait()
+		return emit(talk.Text("done"))
+	}), board.Limits{})()
+	access := board.Access{Caller: tool.Caller{Person: here.Person.ID}}
+	meets(t, "the tool and the bot are known", func() bool {
+		v, err := here.Board.View(here.Person.ID, "")
+		must(t, err)
+		return v.Tool("lamp_on") != nil && here.Board.Online(bot.Number)
+	})
+	calls, answers := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := here.Board.Call(ctx, access, "lamp_on", &tool.Call{})
+		calls <- err
+	}()
+	go func() { answers <- here.Board.Answer(ctx, ask(bot, "a question"), newEar().emit) }()
+	<-began
+	<-began
+	proxy.Cut()
+	close(end)
+	meets(t, "both have ended", func() bool { return ended.Load() == 2 })
+	must(t, there.Board.Bus.FlushTimeout(time.Minute))
+	proxy.Pass()
+	for what, ended := range map[string]<-chan error{"the call": calls, "the answer": answers} {
+		select {
+		case err := <-ended:
+			t.Logf("%s: %v", what, err)
+		case <-time.After(90 * time.Second):
+			t.Errorf("%s is waited for although its end was lost", what)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -15,9 +16,9 @@ import (
 
 // A turn crosses the bus like this. The asker's instance publishes an order to
 // the bot's subject, with an inbox to reply to. Whoever holds the bot publishes
-// parcels to the inbox, numbered from 1: its name first, then an event each, the
-// last one with End set. A gap in the numbers, or the holder's death, breaks the
-// answer off. The asker's hanging up, and giving up, go to a subject of the
+// parcels to the inbox, numbered from 1: its name first, then an event each, or nothing if there
+// was none for a while, the last one with End set. A gap in the numbers, or the holder's death or
+// silence, breaks the answer off. The asker's hanging up, and giving up, go to a subject of the
 // holder's own.
 
 type order struct {
@@ -51,9 +52,6 @@ var (
 	errBetween = talk.Fail(talk.Offline, "", errors.New("no instance takes turns for the bot at the moment"))
 )
 
-// acceptWait bounds the time from an order to the holder's first parcel.
-const acceptWait = 2 * time.Second
-
 // parcelBuffer is how many parcels of one answer may wait for a slow asker
 // before the bus drops some, which the numbers show.
 const parcelBuffer = 8192
@@ -84,7 +82,7 @@ func (t *remote) answer(ctx context.Context, hungUp <-chan struct{}, turn *talk.
 
 // receive takes the parcels of one answer until the last.
 func (t *remote) receive(ctx context.Context, hungUp <-chan struct{}, turn string, parcels <-chan *nats.Msg, emit talk.Emit) (time.Duration, error) {
-	holder := ""
+	holder, silent := "", 0
 	alive := time.NewTicker(acceptWait)
 	defer alive.Stop()
 	lost, forget := t.board.presence.watch()
@@ -108,6 +106,7 @@ func (t *remote) receive(ctx context.Context, hungUp <-chan struct{}, turn strin
 				return 0, talk.Fail(talk.Lost, "", errLostPiece)
 			}
 			next++
+			silent = 0
 			switch {
 			case p.Holder != "":
 				holder = p.Holder
@@ -133,7 +132,8 @@ func (t *remote) receive(ctx context.Context, hungUp <-chan struct{}, turn strin
 			if holder == "" {
 				return 0, talk.Fail(talk.Offline, "", errors.New("the instance that held the bot did not take the turn"))
 			}
-			if !t.board.Bus.Lives(holder) {
+			if silent++; silent >= silentLooks || !t.board.Bus.Lives(holder) {
+				t.tell(holder, farewell{turn, true})
 				return 0, talk.Fail(talk.Lost, "", errors.New("the instance that held the bot is silent"))
 			}
 		case <-gone:
@@ -216,17 +216,24 @@ func (p *presence) serve(m *nats.Msg) {
 
 // deliver lets the bot answer and sends the parcels.
 func (p *presence) deliver(ctx context.Context, seat *seat, s *served, o order, inbox string) {
-	p.send(inbox, parcel{N: 1, Holder: p.board.Bus.Instance})
-	n := 1
+	var mu sync.Mutex
+	n := 0
+	send := func(x parcel) error {
+		mu.Lock()
+		defer mu.Unlock()
+		n++
+		x.N = n
+		return p.send(inbox, x)
+	}
+	send(parcel{Holder: p.board.Bus.Instance})  //nolint:errcheck // it was logged
+	end := stillHere(func() { send(parcel{}) }) //nolint:errcheck // as above
 	var waited time.Duration
 	err := p.board.loadPictures(ctx, o.Turn)
 	if err == nil {
-		waited, err = seat.answer(ctx, s.hungUp, o.Turn, func(e talk.Event) error {
-			n++
-			return p.send(inbox, parcel{N: n, Event: &e})
-		})
+		waited, err = seat.answer(ctx, s.hungUp, o.Turn, func(e talk.Event) error { return send(parcel{Event: &e}) })
 	}
-	last := parcel{N: n + 1, End: true, Waited: waited, Failure: talk.AsFailure(err)}
+	end()
+	last := parcel{End: true, Waited: waited, Failure: talk.AsFailure(err)}
 	if errors.Is(err, talk.ErrHungUp) {
 		last.HungUp, last.Failure = true, nil
 	}
@@ -236,7 +243,7 @@ func (p *presence) deliver(ctx context.Context, seat *seat, s *served, o order, 
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, ErrStopping) {
 		last.Failure = talk.Fail(talk.Lost, "", cause)
 	}
-	p.send(inbox, last) //nolint:errcheck // send has logged it
+	send(last) //nolint:errcheck // it was logged
 }
 
 func (p *presence) send(inbox string, x parcel) error {
