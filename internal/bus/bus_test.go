@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -192,5 +193,64 @@ func BenchmarkSign(b *testing.B) {
 		if !k.CheckTag("subject", data, tag) {
 			b.Fatal("it is not good")
 		}
+	}
+}
+
+// What one sender has sent comes in its order, over several subjects and servers. Nothing that
+// others have signed comes, and nothing after the end.
+func TestSeveralSubjectsInOrder(t *testing.T) {
+	const messages = 2000
+	urls := strings.Split(bustest.Cluster(t, 3), ",")
+	here, there, stranger := open(t, urls[0], "here"), open(t, urls[1], "there"), openOf(t, urls[1], "stranger", "one", key(t, "cd"))
+	for _, b := range []*bus.Bus{here, there, stranger} {
+		defer b.Close()
+	}
+	came := make(chan string, 2*messages)
+	stop, err := here.SubscribeInOrder(func(m *nats.Msg) { came <- string(m.Data) }, "a", "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := func(b *bus.Bus, i int, what string) {
+		t.Helper()
+		if err := b.Publish([]string{"a", "b"}[i%2], []byte(what)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The other server has to know of both subscriptions first.
+	for i := range 2 {
+		for heard := false; !heard; {
+			send(there, i, "ready "+strconv.Itoa(i))
+			select {
+			case what := <-came:
+				heard = what == "ready "+strconv.Itoa(i)
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	}
+	send(stranger, 0, "wrong")
+	for i := range messages {
+		send(there, i, strconv.Itoa(i))
+	}
+	for next := 0; next < messages; {
+		select {
+		case got := <-came:
+			if strings.HasPrefix(got, "ready") {
+				continue
+			}
+			if got != strconv.Itoa(next) {
+				t.Fatalf("%q came instead of %d", got, next)
+			}
+			next++
+		case <-time.After(time.Minute):
+			t.Fatalf("%d messages of %d came", next, messages)
+		}
+	}
+	stop()
+	send(here, 0, "late")
+	if err := here.FlushTimeout(20 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if len(came) > 0 {
+		t.Errorf("%q came after the end", <-came)
 	}
 }
