@@ -20,7 +20,7 @@ type NewPoint struct {
 // that their person uses already is [ErrExists].
 func (t Learn) Add(ctx context.Context, person string, points []NewPoint) error {
 	return numbered(points, func() error {
-		return t.commit(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		return t.commit(ctx, person, func(ctx context.Context, tx *sql.Tx) error {
 			var d learnDeltas
 			if err := t.db.settle(ctx, tx, person, points); err != nil {
 				return err

@@ -41,9 +41,9 @@ func (t Learn) Change(ctx context.Context, person, id string, f func(context.Con
 	for try := 0; ; try++ {
 		var made *PointChange
 		var refused error
-		err := t.commit(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		err := t.commit(ctx, person, func(ctx context.Context, tx *sql.Tx) error {
 			made, refused = nil, nil
-			c, err := t.readChange(ctx, tx, person, id, try > 0)
+			c, err := readChange(ctx, tx, person, id)
 			if errors.Is(err, sql.ErrNoRows) {
 				refused = ErrNotFound
 				return nil
@@ -67,11 +67,28 @@ func (t Learn) Change(ctx context.Context, person, id string, f func(context.Con
 	}
 }
 
-// commit is that of the committer, again if PostgreSQL ended it because it and what
-// another instance wrote waited for each other: both write the counters of one
-// person, and several changes in one transaction do so in any order.
-func (t Learn) commit(ctx context.Context, do func(context.Context, *sql.Tx) error) error {
-	return unlocked(func() error { return t.db.commits.commit(ctx, do) })
+// commit is that of the committer. Changes of one person come one after the other, over all
+// instances: each of them writes the same counters, in an order of its own. If PostgreSQL ends one
+// all the same, because it and another one waited for each other, it begins again.
+func (t Learn) commit(ctx context.Context, person string, do func(context.Context, *sql.Tx) error) error {
+	return unlocked(func() error {
+		return t.db.commits.commit(ctx, func(ctx context.Context, tx *sql.Tx) error {
+			if err := t.db.alone(ctx, tx, person); err != nil {
+				return err
+			}
+			return do(ctx, tx)
+		})
+	})
+}
+
+// alone has nobody else change what a person learns until tx ends. It is in nobody's way who
+// writes something that belongs to the person.
+func (db *DB) alone(ctx context.Context, tx *sql.Tx, person string) error {
+	if db.path != "" {
+		return nil // SQLite has one writer
+	}
+	_, err := tx.ExecContext(ctx, `SELECT 1 FROM people WHERE id = $1 FOR NO KEY UPDATE`, texts([]any{person})...)
+	return err
 }
 
 // unlocked writes until it is not the one that a deadlock ends.
@@ -87,14 +104,8 @@ func unlocked(write func() error) error {
 // pgDeadlock is the code of PostgreSQL's deadlock_detected.
 const pgDeadlock = "40P01"
 
-// readChange reads the point as it is. With alone, nobody else changes it until tx ends:
-// whoever came too late once is the next one.
-func (t Learn) readChange(ctx context.Context, tx *sql.Tx, person, id string, alone bool) (*PointChange, error) {
-	query := `SELECT ` + pointColumns + ` FROM learn_points WHERE person = $1 AND id = $2 AND staged IS NULL`
-	if alone {
-		query = t.db.locking(query, "FOR UPDATE")
-	}
-	p, err := readPoint(tx.QueryRowContext(ctx, query, texts([]any{person, id})...))
+func readChange(ctx context.Context, tx *sql.Tx, person, id string) (*PointChange, error) {
+	p, err := readPoint(tx.QueryRowContext(ctx, `SELECT `+pointColumns+` FROM learn_points WHERE person = $1 AND id = $2 AND staged IS NULL`, texts([]any{person, id})...))
 	if err != nil {
 		return nil, err
 	}
