@@ -29,6 +29,15 @@ func TestOutageIsNotHeard(t *testing.T) {
 	direct.json(t, &bot, "bot", "add", "--name", "parrot", "--kind", "echo")
 	var key addedKey
 	direct.json(t, &key, "key", "add", "--name", "glasses", "--scope", "lingzhu")
+	// Those who are unknown when the database fails have their keys before the server runs: a
+	// new key has it forget what it remembers.
+	faults := map[string]func(){"refuses": proxy.Cut, "is mute": proxy.Mute}
+	strange := map[string]addedKey{}
+	for name := range faults {
+		var key addedKey
+		direct.json(t, &key, "key", "add", "--name", name, "--scope", "lingzhu")
+		strange[name] = key
+	}
 	s := p.serve(t)
 	defer proxy.Pass()
 
@@ -47,9 +56,7 @@ func TestOutageIsNotHeard(t *testing.T) {
 	if said := ask(key.Key); said != "" {
 		t.Fatalf("before: %q", said)
 	}
-	for name, fail := range map[string]func(){"refuses": proxy.Cut, "is mute": proxy.Mute} {
-		var strange addedKey
-		direct.json(t, &strange, "key", "add", "--name", name, "--scope", "lingzhu")
+	for name, fail := range faults {
 		fail()
 		began, longest := time.Now(), time.Duration(0)
 		for range 100 {
@@ -60,11 +67,11 @@ func TestOutageIsNotHeard(t *testing.T) {
 			longest = max(longest, time.Since(at))
 		}
 		t.Logf("while the database %s: 100 answers in %v, the slowest after %v", name, time.Since(began).Round(time.Millisecond), longest.Round(time.Millisecond))
-		if said := ask(strange.Key); !strings.Contains(said, "请稍后重试") {
+		if said := ask(strange[name].Key); !strings.Contains(said, "请稍后重试") {
 			t.Errorf("while the database %s somebody unknown heard %q", name, said)
 		}
 		proxy.Pass()
-		waitUntil(t, "questions are answered again", func() bool { return ask(strange.Key) == "" })
+		waitUntil(t, "questions are answered again", func() bool { return ask(strange[name].Key) == "" })
 	}
 
 	proxy.Cut()

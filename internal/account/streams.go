@@ -48,6 +48,7 @@ type Streams struct {
 	changed time.Time     // when rights changed last
 	wake    chan struct{} // a change is to be looked into
 	hear    []func()      // told of each change
+	begun   int64         // the number of changes of rights before anything was served
 }
 
 // ground is what let streams in: a key or a sign-in, as it was then.
@@ -61,8 +62,15 @@ type ground struct {
 func NewStreams(s *Service, limits StreamLimits) *Streams {
 	return &Streams{
 		accounts: s, limits: limits, grounds: map[groundOf]*ground{}, keys: map[string]int{}, people: map[string]int{},
-		wake: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), begun: -1,
 	}
+}
+
+// Begin notes how rights are before anything is served: what is read from now on may be
+// remembered for as long as they stay so.
+func (s *Streams) Begin(ctx context.Context) (err error) {
+	s.begun, err = s.accounts.db.AccessVersion(ctx)
+	return err
 }
 
 // OnChange adds what is told whenever rights may have changed, before streams are
@@ -73,9 +81,11 @@ func (s *Streams) OnChange(f func()) { s.hear = append(s.hear, f) }
 // instance.
 func (s *Streams) Changed() {
 	s.accounts.db.ForgetKnown()
-	if s == nil {
-		return
-	}
+	s.look()
+}
+
+// look has everything looked at that depends on rights.
+func (s *Streams) look() {
 	for _, f := range s.hear {
 		f()
 	}
@@ -229,6 +239,9 @@ func (s *Streams) Run(ctx context.Context, failed func(error)) error {
 			switch {
 			case err != nil && ctx.Err() == nil:
 				failed(err)
+			case err == nil && version < 0 && now == s.begun:
+				version = now
+				s.look()
 			case err == nil && now != version:
 				version = now
 				s.Changed()

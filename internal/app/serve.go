@@ -153,7 +153,7 @@ func Serve(ctx context.Context, c *config.Config, o Options) (err error) {
 	}
 	base.dial = photos.Dial
 
-	streams, err := newStreams(base, c, messages, log, registry)
+	streams, err := newStreams(ctx, base, c, messages, log, registry)
 	if err != nil {
 		return err
 	}

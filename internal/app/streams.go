@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"log/slog"
 
 	"github.com/nats-io/nats.go"
@@ -16,8 +17,11 @@ const accessSubject = "access"
 
 // newStreams makes the table of what lasts. What is changed here ends streams here at
 // once, and on the other instances as soon as they hear of it.
-func newStreams(b *Base, c *config.Config, messages *bus.Bus, log *slog.Logger, reg prometheus.Registerer) (*account.Streams, error) {
+func newStreams(ctx context.Context, b *Base, c *config.Config, messages *bus.Bus, log *slog.Logger, reg prometheus.Registerer) (*account.Streams, error) {
 	s := account.NewStreams(b.Accounts, account.StreamLimits{Key: c.Limits.StreamsOfKey, Person: c.Limits.Streams})
+	if err := s.Begin(ctx); err != nil {
+		return nil, err
+	}
 	b.Store.OnAccess(func() {
 		s.Changed()
 		if err := messages.Publish(accessSubject, []byte(messages.Instance)); err != nil {
