@@ -11,9 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -47,8 +45,7 @@ var unwatched = []string{
 var longest = []string{"./test", "./test/console", "./cmd/patchbay"}
 
 func (o testOptions) args() []string {
-	// Many tests wait for something most of the time: one more package than processors is run.
-	args := []string{"test", "-json", "-timeout", testLimit, "-p", strconv.Itoa(runtime.NumCPU() + 1)}
+	args := []string{"test", "-json", "-timeout", testLimit}
 	if o.race {
 		args = append(args, "-race")
 		for _, pkg := range unwatched {

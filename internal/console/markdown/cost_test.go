@@ -29,7 +29,7 @@ func TestBoundedCost(t *testing.T) {
 		start := time.Now()
 		HTML(source)
 		Plain(source)
-		if took := time.Since(start); took > 4*time.Second { // a fraction of it on an idle machine
+		if took := time.Since(start); took > 30*time.Second { // a hundredth of it on an idle machine
 			t.Errorf("%q takes %v", name, took)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -536,9 +537,9 @@ func pngBytes(t testing.TB) []byte {
 
 // Many answers at a time: every piece of each arrives, once, in order.
 func TestManyAnswersAtOnce(t *testing.T) {
-	answers, pieces := 500, 200
-	if testing.Short() {
-		answers = 50
+	answers, pieces := 100, 200
+	if os.Getenv("CHECK_ALL") != "" { // a busy machine takes longer than anybody waits for a piece
+		answers = 500
 	}
 	d := newDoor(t, options{})
 	var want strings.Builder

@@ -96,6 +96,7 @@ type Timings struct {
 	Delta     time.Duration // for which pieces of an answer are collected
 	Delay     time.Duration // before the first wrong token is answered; doubled for each
 	Write     time.Duration // for a client to take what is written at once
+	Slow      time.Duration // for a client that has too much waiting to take it, before it is cut off
 	Lately    time.Duration // for which a node's published tools stay listed that publishes none; by itself [board.AbsentFor]
 }
 
@@ -111,6 +112,7 @@ func (t Timings) filled() Timings {
 	or(&t.Health, time.Minute)
 	or(&t.Fresh, time.Second)
 	or(&t.Delta, 75*time.Millisecond)
+	or(&t.Slow, 5*farewell)
 	or(&t.Lately, board.AbsentFor)
 	or(&t.Delay, 250*time.Millisecond)
 	or(&t.Write, 30*time.Second)

@@ -444,7 +444,7 @@ func TestSlowConsumer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("moves 100 MB")
 	}
-	r := newRig(t, nil)
+	r := newRig(t, func(o *gateway.Options) { o.Timings.Slow = time.Minute }) // a busy machine moves it slowly
 	large := json.RawMessage(`"` + strings.Repeat("a", 4<<20) + `"`)
 	n := r.node(sim.Options{Handle: func(context.Context, string, json.RawMessage) (json.RawMessage, error) { return large, nil }}, true)
 	raw, err := net.Dial("tcp", strings.TrimPrefix(r.server.URL, "http://"))

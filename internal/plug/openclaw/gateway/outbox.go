@@ -152,7 +152,7 @@ func (c *conn) enqueue(f *frame) {
 	if o.size > wire.MaxBuffered || all > maxBufferedAll && n < o.size {
 		o.queue = append(o.queue, &frame{bye: wire.SlowConsumer})
 		o.ended = true
-		time.AfterFunc(5*farewell, c.drop)
+		time.AfterFunc(c.g.Timings.Slow, c.drop)
 	}
 }
 
