@@ -122,7 +122,7 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	c, err := d.read(w, r)
+	c, err := d.read(w, r, d.MaxImageBody)
 	c.principal, c.name, c.address = principal, talk.RequestOf(r.Header.Get("Traceparent")), d.Address(r).String()
 	c.wearer = store.Wearer{Publisher: principal.Person.ID, UserID: c.UserID}
 	c.lang = c.request.lang(d.Lang)
@@ -182,8 +182,7 @@ const excuseBody = 64 << 10
 
 // excuse tells a wearer whose key could not be checked that it is our fault.
 func (d *Door) excuse(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, excuseBody)
-	c, _ := d.read(w, r) //nolint:errcheck // what is known of it is enough
+	c, _ := d.read(w, r, excuseBody) //nolint:errcheck // what is known of it is enough
 	newStream(w, c.MessageID, c.AgentID, 0).finish(talk.Fail(talk.Internal, "", nil).Sentence(c.request.lang(d.Lang)), nil)
 }
 
@@ -196,11 +195,12 @@ func bearer(r *http.Request) string {
 	return strings.TrimSpace(secret)
 }
 
-// read takes the body. Even with an error the call has what is known.
-func (d *Door) read(w http.ResponseWriter, r *http.Request) (*call, error) {
+// read takes the body, of at most so many bytes. Even with an error the call has what is
+// known.
+func (d *Door) read(w http.ResponseWriter, r *http.Request, most int64) (*call, error) {
 	const readLimit = 30 * time.Second
 	http.NewResponseController(w).SetReadDeadline(time.Now().Add(readLimit)) //nolint:errcheck // not every connection has one
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, d.MaxImageBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if err != nil {
 		c := &call{request: beginningOf(body)}
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {

@@ -47,6 +47,8 @@ const (
 const (
 	// maxHome is how much of a call home is read, in bytes. Real ones have some 2 KB.
 	maxHome = 64 << 10
+	// maxIgnored is how much more is read without being looked at, in bytes.
+	maxIgnored = 1 << 20
 	// readLimit is how long a board may take to send it.
 	readLimit = 30 * time.Second
 	// activationTimeout is in each activation, and firmware does not look at it.
@@ -220,7 +222,7 @@ func (d *Discovery) home(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readLimit)) // not every connection has one
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxHome))
+	body, err := readBody(r)
 	if err != nil {
 		d.refuse(w, r, d.metrics.calls, "unreadable", http.StatusBadRequest)
 		return
@@ -252,6 +254,18 @@ func (d *Discovery) home(w http.ResponseWriter, r *http.Request) {
 	}
 	d.metrics.calls.WithLabelValues(outcome).Inc()
 	writeAnswer(w, http.StatusOK, text)
+}
+
+// readBody returns the first maxHome bytes of what a board sends. Up to maxIgnored more
+// are read and discarded: a client that is still sending when the connection is closed
+// often loses the answer.
+func readBody(r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxHome))
+	if err != nil || len(body) < maxHome {
+		return body, err
+	}
+	_, err = io.Copy(io.Discard, io.LimitReader(r.Body, maxIgnored))
+	return body, err
 }
 
 // refuse answers with a status at which boards try again later. Anything else
@@ -454,7 +468,7 @@ func (d *Discovery) activate(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readLimit)) // not every connection has one
-	if _, err := io.Copy(io.Discard, io.LimitReader(r.Body, maxHome)); err != nil {
+	if _, err := readBody(r); err != nil {
 		d.refuse(w, r, d.metrics.asks, "unreadable", http.StatusBadRequest)
 		return
 	}
