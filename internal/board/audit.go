@@ -126,6 +126,7 @@ func (a *audit) add(row store.Call, acted bool) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.journal.end(row.ID)
+		a.journal.tidy() // no commit may follow soon
 	}
 }
 
@@ -223,6 +224,7 @@ func (a *audit) flush(last bool) (more bool) {
 	b := a.batch
 	a.batch, a.closed = a.spare, last
 	old := a.journal.turn()
+	a.journal.tidy()
 	a.room.Broadcast()
 	a.mu.Unlock()
 	if a.again.After(time.Now()) && !last && len(b.waiting) == 0 {

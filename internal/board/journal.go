@@ -47,10 +47,9 @@ type journal struct {
 	log      *slog.Logger
 	segments [2]segment
 	begun    *unfinished
-	current  int // of segments, which takes rows
-	line     bytes.Buffer
-	encoder  *json.Encoder
-	trouble  bool // the last row could not be written
+	current  int    // of segments, which takes rows
+	line     []byte // the last one
+	trouble  bool   // the last row could not be written
 }
 
 // segment is one file of a journal.
@@ -71,10 +70,7 @@ const sumLength = 2*crc32.Size + 1
 var errNoJournal = fmt.Errorf("more than %d servers run on this folder", journalFiles/2)
 
 func newJournal(log *slog.Logger) *journal {
-	j := &journal{log: log}
-	j.encoder = json.NewEncoder(&j.line)
-	j.encoder.SetEscapeHTML(false)
-	return j
+	return &journal{log: log}
 }
 
 // openJournal makes a journal in a folder, and hands rows that dead processes have
@@ -231,27 +227,31 @@ func (j *journal) begin(row store.Call) {
 		return
 	}
 	row = asLost(row)
-	line, err := j.encode(&row)
-	if err == nil && len(line) > slotSize {
+	line := j.encode(&row)
+	if len(line) > slotSize {
 		row.Args = ""
-		line, err = j.encode(&row)
+		line = j.encode(&row)
 	}
-	switch {
-	case err != nil:
-	case len(line) > slotSize:
-		err = errLineTooLong
-	default:
-		err = j.begun.begin(row.ID, line)
+	if len(line) > slotSize {
+		j.told(errLineTooLong)
+		return
 	}
-	j.told(err)
+	j.told(j.begun.begin(row.ID, line))
 }
 
 // end forgets that a call is being carried out.
 func (j *journal) end(id string) {
-	if j == nil {
+	if j != nil {
+		j.begun.end(id)
+	}
+}
+
+// tidy removes what is left of calls that have ended.
+func (j *journal) tidy() {
+	if j == nil || len(j.begun.ended) == 0 {
 		return
 	}
-	if err := j.begun.end(id); err != nil {
+	if err := j.begun.tidy(); err != nil {
 		j.told(err)
 	}
 }
@@ -274,10 +274,7 @@ var (
 )
 
 func (j *journal) write(row *store.Call) error {
-	line, err := j.encode(row)
-	if err != nil {
-		return err
-	}
+	line := j.encode(row)
 	s := &j.segments[j.current]
 	switch {
 	case len(line) > lineMost:
@@ -295,16 +292,13 @@ func (j *journal) write(row *store.Call) error {
 }
 
 // encode makes a row's line, which holds until the next call.
-func (j *journal) encode(row *store.Call) ([]byte, error) {
-	j.line.Reset()
-	j.line.WriteString("00000000 ")
-	if err := j.encoder.Encode(row); err != nil {
-		return nil, err
-	}
-	line := j.line.Bytes()
+func (j *journal) encode(row *store.Call) []byte {
+	line := append(j.line[:0], "00000000 "...)
+	line = appendRow(line, row)
 	var sum [crc32.Size]byte
-	hex.Encode(line, appendSum(sum[:0], line[sumLength:len(line)-1]))
-	return line, nil
+	hex.Encode(line, appendSum(sum[:0], line[sumLength:]))
+	j.line = append(line, '\n')
+	return j.line
 }
 
 // take writes rows that are nowhere else, and returns how many it could write.

@@ -22,14 +22,20 @@ const (
 	slotSize = 4096
 )
 
+// emptySlot is an empty line, and nothing behind it.
+var emptySlot = [slotSize]byte{'\n'}
+
 // unfinished holds the rows of calls that are being carried out, as they are to be in the
 // trail if the process dies before they end: each has a slot of the file from before its
 // provider is asked until its row is in the journal or committed. A slot has a line, as
-// the journal has; an empty one is free.
+// the journal has; an empty one is free. The line of a call that has ended is overwritten by
+// the next call, or with the next commit: should it be found before that, the call's own row
+// is there already, and wins.
 type unfinished struct {
 	path  string
 	file  *os.File
 	slots map[string]int // by the id of the call
+	ended []int          // that still have the line of a call that has ended
 	free  []int
 	next  int // that was never used
 }
@@ -53,13 +59,15 @@ func openUnfinished(path string) (*unfinished, error) {
 // begin keeps a line for a call.
 func (r *unfinished) begin(id string, line []byte) error {
 	slot := r.next
-	if n := len(r.free); n > 0 {
+	if n := len(r.ended); n > 0 {
+		slot, r.ended = r.ended[n-1], r.ended[:n-1]
+	} else if n := len(r.free); n > 0 {
 		slot, r.free = r.free[n-1], r.free[:n-1]
 	} else {
 		r.next++
 	}
 	if _, err := r.file.WriteAt(line, int64(slot)*slotSize); err != nil {
-		r.free = append(r.free, slot)
+		r.ended = append(r.ended, slot)
 		return err
 	}
 	r.slots[id] = slot
@@ -67,19 +75,28 @@ func (r *unfinished) begin(id string, line []byte) error {
 }
 
 // end frees the slot of a call, if it has one.
-func (r *unfinished) end(id string) error {
-	slot, ok := r.slots[id]
-	if !ok {
-		return nil
+func (r *unfinished) end(id string) {
+	if slot, ok := r.slots[id]; ok {
+		delete(r.slots, id)
+		r.ended = append(r.ended, slot)
 	}
-	delete(r.slots, id)
-	r.free = append(r.free, slot)
-	_, err := r.file.WriteAt([]byte{'\n'}, int64(slot)*slotSize)
-	return err
+}
+
+// tidy removes the lines of calls that have ended: there may be arguments in them.
+func (r *unfinished) tidy() error {
+	for n := len(r.ended); n > 0; n = len(r.ended) {
+		slot := r.ended[n-1]
+		if _, err := r.file.WriteAt(emptySlot[:], int64(slot)*slotSize); err != nil {
+			return err
+		}
+		r.ended, r.free = r.ended[:n-1], append(r.free, slot)
+	}
+	return nil
 }
 
 // close removes the file, unless it has calls for the next start.
 func (r *unfinished) close() {
+	r.tidy() //nolint:errcheck // the next start does it
 	if len(r.slots) == 0 && len(r.free) == r.next {
 		os.Remove(r.path)
 	}

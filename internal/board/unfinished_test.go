@@ -1,6 +1,7 @@
 package board
 
 import (
+	"bytes"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -36,7 +37,9 @@ func TestUnfinishedCalls(t *testing.T) {
 	long.Args = strings.Repeat("x", slotSize)
 	dead.begin(long)
 	dead.end("call-1") // which has ended already, and does not take the slot of another
-	dead.end("call-0")
+	own := row(0)
+	dead.append(&own)
+	dead.end("call-0") // whose line is still there
 	endless := row(4)
 	endless.Tool = strings.Repeat("x", slotSize)
 	dead.begin(endless)
@@ -53,14 +56,24 @@ func TestUnfinishedCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db.has(t, 2)
+	db.has(t, 3)
+	if c := db.rows["call-0"]; c.Code != own.Code || c.Outcome != own.Outcome {
+		t.Errorf("a call that has ended is %+v", c)
+	}
 	for id, args := range map[string]string{"call-2": row(2).Args, "call-3": ""} {
 		if c := db.rows[id]; c.Outcome != callFailed || c.Code != "lost" || c.Cause == "" || c.Args != args {
 			t.Errorf("%s is %+v", id, c)
 		}
 	}
-	next.begin(row(5))
+	secret := row(5)
+	secret.Args = "secret"
+	next.begin(secret)
 	next.end("call-5")
+	next.tidy()
+	text, err := os.ReadFile(next.begun.path)
+	if err != nil || bytes.Contains(text, []byte("secret")) {
+		t.Errorf("arguments of a call that has ended stay: %v", err)
+	}
 	next.close()
 	if left := unfinishedFiles(t, folder); len(left) > 0 {
 		t.Errorf("%v are left", left)
