@@ -26,6 +26,8 @@ type clawHouse struct {
 
 func newClawHouse(t *testing.T, env ...string) *clawHouse {
 	t.Helper()
+	// OpenClaw's programs may take longer to start than a board listens by default.
+	env = append([]string{"PATCHBAY_XIAOZHI_SILENCE=1h"}, env...)
 	h := &clawHouse{boardHouse: newBoardHouse(t, env...), whole: t}
 	h.listen = strings.TrimPrefix(h.url, "http://")
 	h.operator = h.add("ada", "operator", "operator")
