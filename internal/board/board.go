@@ -54,6 +54,7 @@ type Options struct {
 	Idle       time.Duration // … and for each next one; 0: 60 s
 	Late       time.Duration // how long a bot may go on when nobody waits; 0: 10 min
 	Grace      time.Duration // how long a bot that was just connected is waited for; 0: 45 s
+	Quiet      time.Duration // after how much of that the person is told; 0: 5 s
 	Turns      int           // turns at a time, on this instance; 0: 2,000
 	History    int           // how many earlier exchanges a bot is told; 0: 20
 	MediaLife  time.Duration // how long a picture can be fetched by a bot; 0: 1 h
@@ -131,6 +132,7 @@ func New(o Options) (*Board, error) {
 	o.Idle = orDefault(o.Idle, 60*time.Second)
 	o.Late = orDefault(o.Late, 10*time.Minute)
 	o.Grace = orDefault(o.Grace, 45*time.Second)
+	o.Quiet = orDefault(o.Quiet, 5*time.Second)
 	o.MediaLife = orDefault(o.MediaLife, time.Hour)
 	if o.Now == nil {
 		o.Now = time.Now
@@ -385,14 +387,14 @@ func (b *Board) recollect(ctx context.Context, turn *talk.Turn, c *circumstances
 }
 
 // target finds where a bot is: here, or on another instance. A bot that was
-// connected a moment ago is waited for.
-func (b *Board) target(ctx context.Context, bot store.Bot, c Common) (target, error) {
+// connected a moment ago is waited for; waits is called once if that takes a while.
+func (b *Board) target(ctx context.Context, bot store.Bot, c Common, waits func()) (target, error) {
 	k, err := b.Registry.kind(bot.Kind)
 	if err != nil {
 		return nil, talk.Fail(talk.Internal, "", err)
 	}
 	if k.Connects {
-		return b.presence.find(ctx, bot)
+		return b.presence.find(ctx, bot, waits)
 	}
 	b.mu.Lock()
 	have, ok := b.built[bot.Number]

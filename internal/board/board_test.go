@@ -531,6 +531,25 @@ func TestTurnsAtATimeAreBounded(t *testing.T) {
 	must(t, <-done)
 }
 
+// Who asks a bot whose connection just broke is told that it is waited for.
+func TestReconnectingIsTold(t *testing.T) {
+	r := boardtest.New(t, boardtest.Options{Board: board.Options{Grace: time.Hour, Quiet: time.Millisecond}})
+	bot := r.Add(t, "plugin", nil)
+	r.Board.Attach(bot.Number, say("here"), board.Limits{})()
+	done, e := make(chan error, 1), newEar()
+	go func() { done <- r.Board.Answer(ctx, ask(bot, "there?"), e.emit) }()
+	select {
+	case <-e.heard:
+	case err := <-done:
+		t.Fatalf("%v before anything was told", err)
+	}
+	defer r.Board.Attach(bot.Number, say("back"), board.Limits{})()
+	must(t, <-done)
+	if want := "[" + talk.SayReconnecting.In(talk.English) + "]back"; e.text() != want {
+		t.Errorf("heard %q, not %q", e.text(), want)
+	}
+}
+
 func TestConnectedBots(t *testing.T) {
 	r := boardtest.New(t, boardtest.Options{Board: board.Options{Grace: 300 * time.Millisecond}})
 	bot := r.Add(t, "plugin", nil)
@@ -549,11 +568,12 @@ func TestConnectedBots(t *testing.T) {
 	done := make(chan error, 1)
 	back := newEar()
 	go func() { done <- r.Board.Answer(ctx, ask(bot, "back?"), back.emit) }()
-	defer r.Board.Attach(bot.Number, say("back"), board.Limits{})()
+	detach = r.Board.Attach(bot.Number, say("back"), board.Limits{})
 	must(t, <-done)
 	if back.text() != "back" {
 		t.Fatalf("heard %q", back.text())
 	}
+	detach()
 	seen, err := r.Store.Bots.ByNumber(ctx, bot.Number)
 	must(t, err)
 	if seen.Seen.IsZero() {

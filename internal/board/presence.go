@@ -327,8 +327,11 @@ func (p *presence) watch() (lost <-chan string, forget func()) {
 }
 
 // find returns where a connected bot is. One that was here a moment ago is
-// waited for, since its far side will come back.
-func (p *presence) find(ctx context.Context, bot store.Bot) (target, error) {
+// waited for, since its far side will come back; waits is called once if that takes longer
+// than Quiet.
+func (p *presence) find(ctx context.Context, bot store.Bot, waits func()) (target, error) {
+	quiet := time.NewTimer(p.board.Quiet)
+	defer quiet.Stop()
 	for {
 		p.mu.Lock()
 		t := p.holder(bot.Number)
@@ -348,6 +351,8 @@ func (p *presence) find(ctx context.Context, bot store.Bot) (target, error) {
 		select {
 		case <-change:
 		case <-timer.C:
+		case <-quiet.C:
+			waits()
 		case <-ctx.Done():
 		}
 		timer.Stop()

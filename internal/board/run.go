@@ -114,9 +114,12 @@ func (r *run) ask() error {
 		r.mu.Unlock()
 		return r.causeOf(who.Answer(ctx, r.turn, r.emit))
 	}
+	waits := sync.OnceFunc(func() {
+		r.emit(talk.Note(talk.SayReconnecting.In(r.turn.Lang))) //nolint:errcheck // nobody listens any more
+	})
 	began := time.Now()
 	for {
-		t, err := b.target(ctx, r.bot, r.common)
+		t, err := b.target(ctx, r.bot, r.common, waits)
 		if err != nil {
 			return err
 		}

@@ -62,6 +62,8 @@ var (
 	SayWaiting = Say{"前面还有 %d 条消息，请稍等…", "%d before you, one moment…"}
 	// SayWaitingOne is SayWaiting for a single one.
 	SayWaitingOne = Say{"前面还有一条消息，请稍等…", "One before you, one moment…"}
+	// SayReconnecting tells that the bot's connection broke, and is waited for.
+	SayReconnecting = Say{"Bot 的连接断了，正在等它重新连上…", "The bot's connection broke; waiting for it to come back…"}
 	// SayLate introduces the answer to an earlier question.
 	SayLate = Say{"上次的问题有结果了：", "Your earlier question has an answer: "}
 	// SayCut marks an answer that broke off.
