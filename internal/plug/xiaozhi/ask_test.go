@@ -75,7 +75,6 @@ func (p *page) hears(ctx context.Context) (heard string, sentences []string) {
 func TestTyped(t *testing.T) {
 	h := newHouse(t, houseOptions{})
 	ctx := limit(t, 30*time.Second)
-	slow := make(chan struct{})
 	bot := h.Script(t, nil, boardtest.Func(func(ctx context.Context, turn *talk.Turn, emit talk.Emit) error {
 		switch turn.Text() {
 		case "fail":
@@ -84,7 +83,6 @@ func TestTyped(t *testing.T) {
 			if err := emit(talk.Text("One moment. ")); err != nil {
 				return err
 			}
-			close(slow)
 			<-ctx.Done()
 			return ctx.Err()
 		}
@@ -111,9 +109,13 @@ func TestTyped(t *testing.T) {
 	if _, sentences = p.hears(ctx); len(sentences) != 1 {
 		t.Errorf("a failure is told as %q", sentences)
 	}
-	// Somebody interrupts.
+	// Somebody interrupts, once the first sentence is shown.
 	p.says(ctx, "slow")
-	<-slow
+	for begun := false; !begun; {
+		_, text, err := p.conn.Read(ctx)
+		must(t, err)
+		begun = strings.Contains(string(text), "One moment.")
+	}
 	must(t, p.conn.Write(ctx, websocket.MessageText, []byte(`{"session_id":"`+p.id+`","type":"abort"}`)))
 	p.hears(ctx)
 	// A wake word is no question.

@@ -25,25 +25,27 @@ type Board struct {
 	// before mu.
 	deciding sync.Mutex
 
-	mu         sync.Mutex
-	device     store.Device
-	build      string        // the hash of its firmware, as it told when it called home last
-	relisted   time.Time     // when its tools were last listed out of turn
-	gone       bool          // it was removed
-	socket     *board.Socket // nil if it could not be plugged in
-	can        *repertoire
-	greets     *socket       // of which the hello is waited for; nil: none
-	line       *line         // nil: it sleeps
-	via        string        // how it was connected here last; empty: not yet
-	talk       *Conversation // nil: nobody talks with it
-	last       *counts       // of the conversation before
-	shot       *shot         // a photo that somebody waits for
-	rec        *recording    // that was started and not stopped
-	ears       []*ear        // who hears or sees what is near it
-	heard      *Ear          // who did last
-	woke       chan struct{} // closed and replaced when a conversation begins; nil: nobody waits
-	delivering bool          // what waited is being delivered
-	redeliver  bool          // and has to be looked for again
+	mu          sync.Mutex
+	device      store.Device
+	build       string        // the hash of its firmware, as it told when it called home last
+	relisted    time.Time     // when its tools were last listed out of turn
+	gone        bool          // it was removed
+	socket      *board.Socket // nil if it could not be plugged in
+	can         *repertoire
+	greets      *socket       // of which the hello is waited for; nil: none
+	line        *line         // nil: it sleeps
+	connections int64         // so many lines were made
+	newest      int64         // the order of the newest line that was attached
+	via         string        // how it was connected here last; empty: not yet
+	talk        *Conversation // nil: nobody talks with it
+	last        *counts       // of the conversation before
+	shot        *shot         // a photo that somebody waits for
+	rec         *recording    // that was started and not stopped
+	ears        []*ear        // who hears or sees what is near it
+	heard       *Ear          // who did last
+	woke        chan struct{} // closed and replaced when a conversation begins; nil: nobody waits
+	delivering  bool          // what waited is being delivered
+	redeliver   bool          // and has to be looked for again
 }
 
 // plugIn offers the board's tools. With mu and deciding held.

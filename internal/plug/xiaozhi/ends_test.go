@@ -107,6 +107,13 @@ func TestTooLate(t *testing.T) {
 	if b.connection() != nil || b.conversation() != nil || testutil.ToFloat64(h.metrics.conversations) != 0 {
 		t.Error("something is left")
 	}
+	// The connection that was made later counts, whichever is attached first.
+	early := b.newLine(store.TransportSocket, quiet{}.RemoteAddr(), place{}, nil, nil)
+	newest := b.newLine(store.TransportSocket, quiet{}.RemoteAddr(), place{}, nil, nil)
+	if !b.attach(newest) || b.attach(early) || b.connection() != newest || early.ctx.Err() == nil {
+		t.Error("an older connection took the place of a newer one")
+	}
+	b.detach(newest, errBoardGone)
 	b.gone = true
 	if l := b.newLine(store.TransportSocket, quiet{}.RemoteAddr(), place{}, nil, nil); b.attach(l) {
 		t.Error("a removed board connects")

@@ -25,16 +25,20 @@ type line struct {
 	drop   func(why error) // ends it; does not wait
 	remote *remote.Client
 	epoch  int64     // the number of the connection; 0: it is not the hub's. With board.mu held
+	order  int64     // a later connection has a higher one
 	told   time.Time // when the board was told where photos go; with board.mu held
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 }
 
-// newLine makes the connection of a board; attach plugs it in.
+// newLine makes the connection of a board; attach plugs it in. Of two connections the one
+// that was made later counts, so it is made before the board gets an answer on it.
 func (b *Board) newLine(via string, from netip.AddrPort, at place, send func([]byte) error, drop func(error)) *line {
 	l := &line{board: b, via: via, from: from, at: at, since: time.Now(), send: send, drop: drop}
 	l.ctx, l.cancel = context.WithCancelCause(b.house.ctx)
 	b.mu.Lock()
+	b.connections++
+	l.order = b.connections
 	known, version, build := b.can.Catalog, b.device.Version, b.build
 	b.mu.Unlock()
 	l.remote = remote.New(remote.Options{
@@ -90,7 +94,7 @@ func (b *Board) tells(method string, params any) {
 
 // attach makes a connection the board's. An older one ends without a word: the board
 // has given it up. It is false, and the connection is to be ended, if the board was
-// removed or the server stops.
+// removed, the server stops, or a newer connection was attached already.
 func (b *Board) attach(l *line) bool {
 	h := b.house
 	b.mu.Lock()
@@ -99,6 +103,12 @@ func (b *Board) attach(l *line) bool {
 		l.end(errRevoked)
 		return false
 	}
+	if l.order < b.newest {
+		b.mu.Unlock()
+		l.end(errNewer)
+		return false
+	}
+	b.newest = l.order
 	old, talk := b.line, b.talk
 	b.line, b.via = l, l.via
 	if old != nil {

@@ -222,11 +222,12 @@ func (s *socket) run(b *Board) {
 	}
 	out := b.output()
 	answer := wire.Hello{Transport: wire.WebSocket, SessionID: s.session, Audio: out}
+	l := b.newLine(store.TransportSocket, s.from, s.at, s.Text, func(error) { s.drop() })
 	if err := s.Text(answer.AppendServer(nil)); err != nil {
+		l.end(err)
 		return
 	}
 	s.house.metrics.hello.Observe(time.Since(s.began).Seconds())
-	l := b.newLine(store.TransportSocket, s.from, s.at, s.Text, func(error) { s.drop() })
 	if !b.attach(l) {
 		s.Close(false)
 		return
